@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup run test lint bench clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
+
+run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_table3"
+	$(BIN)/python train.py $(ARGS)
+
+test: $(READY)  ## all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## style of code and imports
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+bench: $(READY)  ## speed, as ratios against the obvious way
+	$(BIN)/python -m benchmarks $(ARGS)
+
+setup: $(READY)  ## the environment in .venv, installed once
+
+$(READY): pyproject.toml constraints.txt packaged.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-deps --requirement packaged.txt
+	touch $(READY)
+
+clean:  ## remove the environment
+	rm -rf .venv

@@ -1,0 +1,74 @@
+"""Batches of similar length, within a budget, in a reproducible order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from torch.utils.data import Sampler
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one pass of the encoder may hold: tokens with padding, and cells of all its maps."""
+
+    tokens: int
+    cells: int
+    maps: int
+
+    def examples(self, length: int) -> int:
+        """How many inputs of this length fit (at least one)."""
+        return max(1, min(self.tokens // length, self.cells // (self.maps * length * length)))
+
+
+def budget_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
+    """All examples, longest first, in batches as large as the budget allows."""
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        size = budget.examples(int(lengths[order[start]]))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+class BucketSampler(Sampler):
+    """Batches of `batch_size` inputs of similar length, drawn anew each epoch from the seed; for training.
+
+    What a step learns from depends on the seed only, never on the encoder's budget. With several processes each
+    takes every n-th batch, and all take equally many.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, rank: int = 0, processes: int = 1) -> None:
+        self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
+        self.rank, self.processes = rank, processes
+        self.epoch = 0
+        self.sampler = self  # where Lightning looks for set_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self.lengths) // (self.batch_size * self.processes))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        order = random.permutation(len(self.lengths))
+        order = order[np.argsort(self.lengths[order], kind="stable")]
+        batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        batches = [batches[i] for i in random.permutation(len(batches))]
+        missing = len(self) * self.processes - len(batches)
+        for batch in (batches + batches[:missing])[self.rank :: self.processes]:
+            yield batch.tolist()
+
+
+class BudgetSampler(Sampler):
+    """Batches that fill the budget, in a fixed order; for evaluation. Processes share them without overlap."""
+
+    def __init__(self, lengths: np.ndarray, budget: Budget, rank: int = 0, processes: int = 1) -> None:
+        self.batches = budget_batches(lengths, budget)[rank::processes]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (batch.tolist() for batch in self.batches)

@@ -1,0 +1,109 @@
+"""CoNLL-U in: words with gold heads and relations, checked line by line."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_modules.errors import InputError
+
+COLUMNS = 10
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One annotated sentence; heads are 1-based, 0 is ROOT."""
+
+    words: tuple[str, ...]
+    upos: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    source: str
+
+
+def conllu_files(path: str | Path) -> list[Path]:
+    """The file itself, or the *.conllu files of a folder."""
+    path = Path(path).expanduser()
+    if path.is_dir():
+        files = sorted(path.glob("*.conllu"))
+        if not files:
+            raise InputError(f"{path}: expected *.conllu files in this folder, found none.")
+        return files
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give a CoNLL-U file or a folder of them.")
+    return [path]
+
+
+def read_conllu(files: Iterable[Path], limit: int | None = None) -> list[Sentence]:
+    """The first `limit` sentences of the files, or all of them."""
+    sentences: list[Sentence] = []
+    for file in files:
+        before = len(sentences)
+        for sentence in _sentences(file):
+            if limit is not None and len(sentences) >= limit:
+                return sentences
+            sentences.append(sentence)
+        if len(sentences) == before:
+            raise InputError(f"{file}: expected at least one sentence, found none.")
+    return sentences
+
+
+def _sentences(file: Path) -> Iterator[Sentence]:
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        with file.open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, start=1):
+                line = line.rstrip("\r\n")
+                if line.startswith("#"):
+                    continue
+                if line.strip():
+                    rows.append((number, _columns(file, number, line)))
+                elif rows:
+                    yield _sentence(file, rows)
+                    rows = []
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
+    if rows:
+        yield _sentence(file, rows)
+
+
+def _columns(file: Path, number: int, line: str) -> list[str]:
+    columns = line.split("\t")
+    if len(columns) != COLUMNS:
+        raise InputError(f"{file}:{number}: expected {COLUMNS} tab-separated columns, found {len(columns)}.")
+    return columns
+
+
+def _sentence(file: Path, rows: list[tuple[int, list[str]]]) -> Sentence:
+    # Multiword ranges (3-4) and empty nodes (5.1) are not words of the tree.
+    words = [(number, row) for number, row in rows if "-" not in row[0] and "." not in row[0]]
+    if not words:
+        raise InputError(f"{file}:{rows[0][0]}: expected at least one word in the sentence, found none.")
+    heads = [_head(file, number, row, place, len(words)) for place, (number, row) in enumerate(words, start=1)]
+    _require_tree(file, [number for number, _ in words], heads)
+    return Sentence(
+        words=tuple(row[1] for _, row in words),
+        upos=tuple(row[3] for _, row in words),
+        heads=tuple(heads),
+        relations=tuple(row[7] for _, row in words),
+        source=f"{file}:{words[0][0]}",
+    )
+
+
+def _head(file: Path, number: int, row: list[str], place: int, words: int) -> int:
+    if row[0] != str(place):
+        raise InputError(f"{file}:{number}: expected word number {place}, found {row[0]!r}.")
+    if not row[6].isdecimal() or not 0 <= int(row[6]) <= words:
+        raise InputError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {row[6]!r}.")
+    return int(row[6])
+
+
+def _require_tree(file: Path, numbers: list[int], heads: list[int]) -> None:
+    reaches_root = {0}
+    for start in range(1, len(heads) + 1):
+        path, word = [], start
+        while word not in reaches_root:
+            if word in path:
+                raise InputError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
+            path.append(word)
+            word = heads[word - 1]
+        reaches_root.update(path)

@@ -1,0 +1,163 @@
+"""Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from data_modules.attention import IMPLEMENTATION, Sink, weights_go_to
+from data_modules.errors import ConfigError, InputError
+from data_modules.model_files import files_sha256, model_folder, weights_sha256
+
+transformers_logging.disable_progress_bar()
+POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
+
+
+class LastLayerSeen(Exception):
+    """Ends a forward pass whose output nobody needs, once the last layer's weights are out."""
+
+
+class FrozenEncoder(nn.Module):
+    """An encoder in eval mode that never learns; its weights are read on `load`."""
+
+    def __init__(
+        self,
+        name: str,
+        init: Literal["pretrained", "embeddings", "normal"] = "pretrained",
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        sha256: str | None = None,
+        seed: int = 0,
+        trust_remote_code: bool = False,
+    ) -> None:
+        super().__init__()
+        if init not in ("pretrained", "embeddings", "normal"):
+            raise ConfigError(f"encoder.init={init}: expected pretrained, embeddings or normal.")
+        if dtype not in ("float32", "bfloat16"):
+            raise ConfigError(f"encoder.dtype={dtype}: expected float32 or bfloat16.")
+        self.name, self.init, self.dtype, self.seed = name, init, getattr(torch, dtype), seed
+        self.expected_sha256, self.trust_remote_code = sha256, trust_remote_code
+        self.folder: Path = model_folder(name)
+        try:
+            self.config = AutoConfig.from_pretrained(self.folder, trust_remote_code=trust_remote_code)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{name}: config.json is not that of a transformers model ({first_line(error)}).") from error
+        self.layers: int = self.config.num_hidden_layers
+        self.heads: int = self.config.num_attention_heads
+        self.model: PreTrainedModel | None = None
+        self._streams = True
+
+    def load(self) -> "FrozenEncoder":
+        """Read the weights, once."""
+        if self.model is None:
+            self.sha256  # noqa: B018  (checked before anything is read from the file)
+            model = load_model(self.folder, self.init, self.dtype, self.seed, self.trust_remote_code)
+            # Models outside the attention interface hand out their maps themselves, from eager attention.
+            self._streams = model._supports_attention_backend
+            if self._streams:
+                model.set_attn_implementation(IMPLEMENTATION)
+            self.model = model.eval().requires_grad_(False)
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of the weights' file."""
+        return weights_sha256(self.name, self.folder, self.expected_sha256)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """All that decides what the encoder computes, for caches and reports."""
+        tokenizer = [self.folder / file for file in ("tokenizer.json", "tokenizer_config.json")]
+        random = {"seed": self.seed} if self.init != "pretrained" else {}
+        return {
+            "name": self.name, "sha256": self.sha256, "init": self.init, "dtype": str(self.dtype), **random,
+            "tokenizer_sha256": files_sha256([file for file in tokenizer if file.is_file()]),
+        }  # fmt: skip
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The fast tokenizer, which knows the word of each piece."""
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                self.folder, add_prefix_space=True, trust_remote_code=self.trust_remote_code
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.name}: no usable tokenizer in {self.folder} ({first_line(error)}).") from error
+        if not tokenizer.is_fast:
+            raise InputError(f"{self.name}: its tokenizer cannot align pieces to words; a fast one (tokenizer.json) is needed.")
+        return tokenizer
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Int[Tensor, "batch token"],
+        sink: Sink | None = None,
+        hidden_states: bool = False,
+    ) -> tuple[Float[Tensor, "batch token size"], ...] | None:
+        """Give each layer's maps to the sink; return all hidden states (embeddings first) on request."""
+        received = 0
+
+        def counting_sink(weights: Tensor) -> None:
+            nonlocal received
+            received += 1
+            if sink:
+                sink(weights)
+            if received == self.layers and not hidden_states:
+                raise LastLayerSeen
+
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        output = None
+        try:
+            with weights_go_to(counting_sink):
+                output = self.load().model(**inputs, output_hidden_states=hidden_states, output_attentions=not self._streams)
+        except LastLayerSeen:
+            pass
+        if not self._streams and output is not None:
+            received = self._hand_on(output.attentions, sink)
+        if received != self.layers:
+            raise InputError(f"{self.name}: gave the maps of {received} layers, expected {self.layers}.")
+        return output.hidden_states if hidden_states and output is not None else None
+
+    @staticmethod
+    def _hand_on(attentions: tuple[Tensor, ...] | None, sink: Sink | None) -> int:
+        for weights in attentions or ():
+            if sink:
+                sink(weights)
+        return len(attentions or ())
+
+
+def load_model(
+    folder: Path, init: str, dtype: torch.dtype, seed: int, remote: bool
+) -> PreTrainedModel:
+    """The model with its own weights, with none of them, or with its embeddings only."""
+    options = {"trust_remote_code": remote, "dtype": dtype, "attn_implementation": "eager"}
+    try:
+        trained = AutoModel.from_pretrained(folder, **options)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{folder}: the weights cannot be read ({first_line(error)}).") from error
+    if init == "pretrained":
+        return trained
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModel.from_config(trained.config, **options)
+    if init == "embeddings":
+        copy_embeddings(trained, model)
+    return model
+
+
+def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:
+    """Word and position embeddings go over; every other weight of the target stays as drawn."""
+    positions = {name: module for name, module in source.named_modules() if name.endswith(POSITION_EMBEDDINGS)}
+    with torch.no_grad():
+        target.get_input_embeddings().weight.copy_(source.get_input_embeddings().weight)
+        for name, module in positions.items():
+            target.get_submodule(name).weight.copy_(module.weight)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of a library, to quote in a sentence."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,22 @@
+"""Mistakes in what a user gave, told in one sentence instead of a traceback."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(Exception):
+    """A file, model or value that cannot be used; the message names it and the way out."""
+
+    exit_status = 1
+
+
+class ConfigError(InputError):
+    """A configuration that cannot work, found before any work is done."""
+
+    exit_status = 2
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """The near matches of a misspelt name as the end of a sentence, or nothing."""
+    near = difflib.get_close_matches(wrong, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "."

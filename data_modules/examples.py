@@ -1,0 +1,124 @@
+"""Examples on the host: words and gold, then token ids aligned to the words, then padded batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from data_modules.batch import IGNORE
+from data_modules.map_store import MapStore
+from data_modules.word_vectors import UNKNOWN, VectorTable
+
+NO_WORD = -1
+ROOT = 0
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence with its gold annotation; every gold array starts with ROOT's place."""
+
+    words: tuple[str, ...]
+    gold: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for [CLS]."""
+
+    example: Example
+    input_ids: np.ndarray
+    word_ids: np.ndarray
+    vector_ids: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Words with ROOT."""
+        return len(self.example.words) + 1
+
+
+@dataclass
+class Split(Dataset):
+    """One part of the data, as a dataset of encoded examples and, where cached, their stored arrays."""
+
+    items: list[Encoded]
+    skipped: int = 0
+    dropped_words: int = 0
+    stores: dict[str, MapStore] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> tuple[Encoded, dict[str, np.ndarray]]:
+        return self.items[place], {name: store[place] for name, store in self.stores.items()}
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example."""
+        return np.array([len(item.input_ids) for item in self.items])
+
+
+def encode(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_pieces: int, vectors: VectorTable | None = None
+) -> Split:
+    """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
+    split = Split([])
+    encoding = tokenizer([list(example.words) for example in examples], is_split_into_words=True, verbose=False)
+    for place, example in enumerate(examples):
+        ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+        if len(ids) > max_pieces:
+            split.skipped += 1
+            continue
+        word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
+        vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
+        split.dropped_words += len(example.words) - len(set(word_ids[word_ids > ROOT].tolist()))
+        split.items.append(Encoded(example, ids, word_ids, vector_ids))
+    return split
+
+
+def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None) -> np.ndarray:
+    """The word of each token: 1 for the first, ROOT for [CLS], NO_WORD for other special tokens."""
+    word_ids = np.array([NO_WORD if word is None else word + 1 for word in words], dtype=np.int32)
+    special_cls = (word_ids == NO_WORD) & (ids == cls_token_id)
+    if special_cls.any():
+        word_ids[special_cls.argmax()] = ROOT
+    return word_ids
+
+
+def collate(rows: list[tuple[Encoded, dict[str, np.ndarray]]]) -> dict[str, Tensor | dict[str, Tensor]]:
+    """Pad to the longest; a dict of tensors, which torch and Lightning know how to pin and move."""
+    items = [item for item, _ in rows]
+    gold = {name: pad([item.example.gold[name] for item in items], IGNORE) for name in items[0].example.gold}
+    batch = {
+        "input_ids": pad([item.input_ids for item in items], 0),
+        "attention_mask": pad([np.ones(len(item.input_ids), dtype=np.int64) for item in items], 0),
+        "word_ids": pad([item.word_ids for item in items], NO_WORD),
+        "mask": pad([np.ones(item.size, dtype=np.int64) for item in items], 0).bool(),
+        "gold": gold,
+    }
+    if items[0].vector_ids is not None:
+        batch["vector_ids"] = pad([item.vector_ids for item in items], 0)
+    for name in rows[0][1]:
+        batch[name] = pad_blocks([stored[name] for _, stored in rows])
+    return batch
+
+
+def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:
+    """Stack integer vectors of unequal length."""
+    out = np.full((len(arrays), max(map(len, arrays))), value, dtype=np.int64)
+    for row, array in zip(out, arrays, strict=True):
+        row[: len(array)] = array
+    return torch.from_numpy(out)
+
+
+def pad_blocks(arrays: Sequence[np.ndarray]) -> Tensor:
+    """Stack float arrays of unequal size, zeros behind each."""
+    shape = np.max([array.shape for array in arrays], axis=0)
+    out = np.zeros((len(arrays), *shape), dtype=arrays[0].dtype)
+    for block, array in zip(out, arrays, strict=True):
+        block[tuple(map(slice, array.shape))] = array
+    return torch.from_numpy(out)

@@ -1,0 +1,93 @@
+"""Treebanks: sentences with gold dependencies."""
+
+import zlib
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.batch import IGNORE
+from data_modules.conllu import Sentence, conllu_files, read_conllu
+from data_modules.errors import ConfigError
+from data_modules.examples import Example
+
+SAMPLE = Path(__file__).parent / "samples" / "treebank"
+PUNCTUATION = "punct"
+
+
+class TreebankDataModule(AttentionDataModule):
+    """CoNLL-U files; without any, the packaged sample. A tenth of train becomes val where none is given."""
+
+    def __init__(
+        self,
+        train: str | None = None,
+        val: str | None = None,
+        test: str | None = None,
+        limit: int | None = None,
+        **options: object,
+    ) -> None:
+        super().__init__(**options)
+        paths = {"train": train, "val": val, "test": test}
+        self.paths = {name: Path(path) for name, path in paths.items() if path}
+        if not self.paths:
+            self.paths = {name: SAMPLE / f"{name}.conllu" for name in paths}
+        if limit is not None and limit < 1:
+            raise ConfigError(f"data.limit={limit}: expected at least 1, or null for all.")
+        self.limit = limit
+
+    @property
+    def files(self) -> list[Path]:
+        return [file for path in self.paths.values() for file in conllu_files(path)]
+
+    @cached_property
+    def sentences(self) -> dict[str, list[Sentence]]:
+        """The sentences of each split."""
+        splits = {name: read_conllu(conllu_files(path), self.limit) for name, path in self.paths.items()}
+        if "train" in splits and "val" not in splits:
+            splits["train"], splits["val"] = hold_out(splits["train"], self.seed)
+        return splits
+
+    @cached_property
+    def relations(self) -> list[str]:
+        """All relations of the data, by name."""
+        return sorted({relation for part in self.sentences.values() for s in part for relation in s.relations})
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "relations": self.relations}
+
+    def read(self) -> dict[str, list[Example]]:
+        number = {relation: place for place, relation in enumerate(self.relations)}
+        return {name: [self._example(s, number) for s in part] for name, part in self.sentences.items()}
+
+    def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
+        gold = {
+            "heads": sentence.heads,
+            "relations": [number[relation] for relation in sentence.relations],
+            "punctuation": [relation.partition(":")[0] == PUNCTUATION for relation in sentence.relations],
+            "control": control_heads(sentence.words, self.seed),
+        }
+        return Example(sentence.words, {name: np.array([IGNORE, *values]) for name, values in gold.items()})
+
+
+def hold_out(sentences: list[Sentence], seed: int) -> tuple[list[Sentence], list[Sentence]]:
+    """A tenth (at least one) of the sentences, drawn by the seed, apart from the rest."""
+    if len(sentences) < 2:
+        raise ConfigError("data.val is missing, and data.train has too few sentences to hold a tenth out.")
+    drawn = set(np.random.default_rng(seed).permutation(len(sentences))[: max(1, len(sentences) // 10)].tolist())
+    kept = [s for place, s in enumerate(sentences) if place not in drawn]
+    return kept, [s for place, s in enumerate(sentences) if place in drawn]
+
+
+def control_heads(words: tuple[str, ...], seed: int) -> list[int]:
+    """The control task: each word type attaches, at random but always alike, to the next, first or last word.
+
+    A word that would attach to itself, or past the end, attaches to ROOT.
+    """
+    heads = []
+    for place, word in enumerate(words, start=1):
+        behaviour = zlib.crc32(f"{seed} {word}".encode()) % 3
+        head = (place + 1, 1, len(words))[behaviour]
+        heads.append(0 if head == place or head > len(words) else head)
+    return heads

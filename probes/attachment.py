@@ -1,0 +1,67 @@
+"""Unlabelled attachment: how many words found their head, per relation of the word."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torchmetrics import Metric
+
+
+def count_attachments(
+    predicted: Int[Tensor, "batch word"],
+    heads: Int[Tensor, "batch word"],
+    relations: Int[Tensor, "batch word"],
+    classes: int,
+) -> tuple[Float[Tensor, "relation"], Float[Tensor, "relation"]]:
+    """Correct and all words of each relation; words whose gold head is negative do not count."""
+    real = heads >= 0
+    relation = torch.where(real, relations, 0).flatten()
+    empty = torch.zeros(classes, dtype=torch.float64, device=heads.device)
+    correct = empty.index_add(0, relation, ((predicted == heads) & real).flatten().double())
+    return correct, empty.index_add(0, relation, real.flatten().double())
+
+
+class AttachmentScore(Metric):
+    """Sums per relation, from which every attachment score follows."""
+
+    full_state_update = False
+
+    def __init__(self, relations: Sequence[str]) -> None:
+        super().__init__()
+        self.relations = list(relations)
+        for state in ("correct", "count"):
+            self.add_state(state, torch.zeros(len(self.relations), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(
+        self, predicted: Int[Tensor, "batch word"], heads: Int[Tensor, "batch word"], relations: Int[Tensor, "batch word"]
+    ) -> None:
+        correct, count = count_attachments(predicted, heads, relations, len(self.relations))
+        self.correct += correct
+        self.count += count
+
+    def compute(self) -> tuple[Float[Tensor, "relation"], Float[Tensor, "relation"]]:
+        """Correct and all words of each relation, over all processes."""
+        return self.correct.clone(), self.count.clone()
+
+
+def attachment_scores(
+    correct: Float[Tensor, "relation"], count: Float[Tensor, "relation"], relations: Sequence[str]
+) -> dict[str, Tensor]:
+    """UAS in percent without punctuation, with and without root words."""
+    base = [relation.partition(":")[0] for relation in relations]
+    left_out = {"uas": ("punct",), "uas_without_root": ("punct", "root")}
+    among = {name: correct.new_tensor([relation not in out for relation in base]) for name, out in left_out.items()}
+    return {name: 100 * (correct * words).sum() / (count * words).sum() for name, words in among.items()}
+
+
+def relation_table(
+    correct: Float[Tensor, "relation"], count: Float[Tensor, "relation"], relations: Sequence[str]
+) -> list[dict[str, object]]:
+    """Recall of each relation that occurs, most frequent first."""
+    rows = [
+        {"relation": relation, "recall": 100 * right / words, "count": int(words)}
+        for relation, right, words in zip(relations, correct.tolist(), count.tolist(), strict=True)
+        if words
+    ]
+    return sorted(rows, key=lambda row: (-row["count"], row["relation"]))

@@ -1,0 +1,73 @@
+"""What a run leaves behind: results.json, heads.csv and figures, none of them ever half-written."""
+
+import csv
+import io
+import json
+import math
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+HEAD_COLUMNS = ("layer", "head", "quantity", "value", "n", "low", "high", "p")
+Figure = Callable[[Mapping, list[dict], Path], None]
+
+
+def write_report(folder: Path, results: Mapping, heads: Mapping[str, Mapping], figures: Sequence[Figure]) -> None:
+    """Write all files of a run; results.json comes last, so that its presence means the run finished."""
+    rows = list(head_rows(heads))
+    if rows:
+        write_atomically(folder / "heads.csv", heads_csv(rows))
+    for figure in figures:
+        figure(results, rows, folder / "figures")
+    write_json(folder / "results.json", results)
+
+
+def head_rows(heads: Mapping[str, Mapping]) -> Iterator[dict[str, object]]:
+    """One row per head and quantity, 1-based; each column of a quantity is a (layer, head) grid."""
+    for quantity, columns in heads.items():
+        for layer, values in enumerate(columns["value"]):
+            for head in range(len(values)):
+                cells = {column: number(grid[layer][head]) for column, grid in columns.items()}
+                yield {"layer": layer + 1, "head": head + 1, "quantity": quantity, **cells}
+
+
+def heads_csv(rows: Sequence[Mapping]) -> str:
+    """The rows as tidy CSV; what is not known stays empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HEAD_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def number(value: object) -> float | None:
+    """A plain number, or None for what is not defined."""
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+def finished_results(folder: Path) -> dict[str, object] | None:
+    """The results of a run that finished."""
+    return read_json(folder / "results.json")
+
+
+def read_json(file: Path) -> dict[str, object] | None:
+    """The content of a JSON file, if it is there."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def write_json(file: Path, content: object) -> None:
+    """Write JSON that any reader takes: no NaN, readable, in UTF-8."""
+    write_atomically(file, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Write beside the file and rename, so that a reader sees the old or the new content."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,91 @@
+"""The outermost layer: help, exit statuses, and one clear sentence for a user's mistake."""
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+
+from hydra.errors import ConfigCompositionException, HydraException, InstantiationException, MissingConfigException
+from hydra.errors import OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
+
+from data_modules.errors import InputError, did_you_mean
+from runs.help import help_text, known_groups, known_keys
+
+INTERRUPTED = 130
+BAD_CONFIGURATION = 2
+
+
+def command_line(main: Callable[[], None]) -> None:
+    """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted."""
+    if {"--help", "-h"} & set(sys.argv[1:]):
+        print(help_text(), end="")
+        return
+    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
+    try:
+        main()
+    except BaseException as error:
+        status, sentence = explain(error)
+        if sentence is None or show_traceback:
+            traceback.print_exc()
+        if sentence:
+            print(sentence, file=sys.stderr)
+        sys.exit(status)
+
+
+def explain(error: BaseException) -> tuple[int, str | None]:
+    """The exit status of an error, and its sentence unless it is a defect of the program."""
+    chain = list(_causes(error))
+    if any(isinstance(cause, KeyboardInterrupt) for cause in chain):
+        return INTERRUPTED, "interrupted; start it again with resume=true and the same run_dir to go on from the last checkpoint."
+    if isinstance(error, SystemExit):
+        return int(error.code or 0), None if error.code in (0, None) else ""
+    for cause in chain:
+        if isinstance(cause, InputError):
+            return cause.exit_status, str(cause)
+    if isinstance(error, InstantiationException):
+        return _explain_instantiation(error, chain)
+    if isinstance(error, (HydraException, OmegaConfBaseException)):
+        return BAD_CONFIGURATION, explain_configuration(error)
+    if type(error).__name__ == "MisconfigurationException":
+        return BAD_CONFIGURATION, f"bad trainer configuration: {_one_line(str(error))}"
+    return 1, None
+
+
+def _explain_instantiation(error: InstantiationException, chain: list[BaseException]) -> tuple[int, str | None]:
+    """A value that a class refuses is the user's; anything else is ours."""
+    reasons = [cause for cause in chain if not isinstance(cause, InstantiationException)]
+    key = re.search(r"full_key: (\S+)", str(error))
+    where = f" in {key[1]}" if key else ""
+    if not reasons or type(reasons[0]).__name__ in ("TypeError", "ValueError", "MisconfigurationException"):
+        reason = str(reasons[0]) if reasons else str(error)
+        return BAD_CONFIGURATION, f"bad configuration{where}: {_one_line(reason)}"
+    return 1, None
+
+
+def explain_configuration(error: Exception) -> str:
+    """A sentence for what Hydra could not compose, with the near matches."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return f"{group}={name}: no such {group}{did_you_mean(name, error.options or [])}"
+    text = str(error)
+    if key := re.search(r"Could not override '([^']+)'", text):
+        wrong = key[1].partition("@")[0]
+        return f"{wrong}: no such key{did_you_mean(wrong, [*known_keys(sys.argv[1:]), *known_groups()])}"
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: not of the form key=value ({_one_line(text)})."
+    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
+        text = f"{text} {error.__cause__}"
+    return f"bad configuration: {_one_line(text)}"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

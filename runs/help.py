@@ -1,0 +1,82 @@
+"""What `--help` says; read from the configuration files, so that it is never out of date."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+CONF = Path(__file__).parents[1] / "conf"
+USAGE = """\
+headscope: find out what the attention heads of a transformer do.
+
+usage: python train.py [experiment=NAME] [group=option ...] [key=value ...]
+       python train.py -m key=value1,value2     one run for each value
+
+Without arguments: the default experiment on the packaged sample, offline, in under a minute.
+"""
+KEYS = """\
+keys that every experiment shares
+  encoder.name=           hub id or folder; encoder.init=pretrained|embeddings|normal, encoder.dtype=float32|bfloat16
+  data.train= val= test=  files or folders of the data's kind; data.limit= examples per split
+  data.cache=true         keep the maps on disk for later epochs and runs
+  vectors.path=           GloVe text file (.txt, .gz, .zip) or npz
+  seed= run_dir=          where a run writes results.json, heads.csv, figures/, checkpoints/, logs/
+  resume=true             go on from the last checkpoint of run_dir
+  --cfg job               show the composed configuration and stop
+"""
+EXAMPLES = """\
+examples
+  python train.py
+  python train.py experiment=clark_table3
+  python train.py experiment=clark_probe_attention encoder=bert_base data.train=train.conllu data.test=dev.conllu
+  python train.py module.decode=mst logger=[csv,tensorboard] seed=1
+  python train.py -m experiment=structural_probe data.hidden_layer=1,2,3,4,5,6
+"""
+
+
+def help_text() -> str:
+    """The whole page."""
+    groups = [f"{group}\n{_options(group)}" for group in sorted(known_groups(), key=lambda name: name != "experiment")]
+    return "\n".join([USAGE, *groups, KEYS, EXAMPLES])
+
+
+def known_groups() -> list[str]:
+    """The configuration groups."""
+    return sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
+
+
+def known_keys(overrides: Sequence[str]) -> list[str]:
+    """Every key of the configuration with the choices that can be made as asked."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import DictConfig
+
+    choices = [override for override in overrides if override.partition("=")[0] in known_groups()]
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        for attempt in (choices, []):
+            try:
+                cfg = compose("train", attempt)
+                break
+            except Exception:  # another mistake in the same command: look at the default configuration
+                continue
+
+    def keys(node: DictConfig, prefix: str) -> list[str]:
+        found = []
+        for key in node:
+            child = node._get_node(key)
+            found.append(f"{prefix}{key}")
+            if isinstance(child, DictConfig) and not child._is_interpolation() and not child._is_none():
+                found += keys(child, f"{prefix}{key}.")
+        return found
+
+    return keys(cfg, "")
+
+
+def _options(group: str) -> str:
+    files = sorted((CONF / group).glob("*.yaml"))
+    width = max(len(file.stem) for file in files)
+    return "".join(f"  {file.stem:{width}}  {_first_comment(file)}\n" for file in files)
+
+
+def _first_comment(file: Path) -> str:
+    comments = (line.removeprefix("#").strip() for line in file.read_text().splitlines() if line.startswith("#"))
+    return next((comment for comment in comments if not comment.startswith("@package")), "")

@@ -1,0 +1,123 @@
+"""One run: build what the configuration names, go through its stages, write the results."""
+
+import logging
+import shutil
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytorch_lightning as pl
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from data_modules.errors import ConfigError
+from reports.results import finished_results, number, read_json, write_json, write_report
+from reports.terminal import show
+from runs.provenance import describe, plain_config
+
+log = logging.getLogger(__name__)
+MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
+
+
+def run(cfg: DictConfig) -> dict[str, object]:
+    """Train, evaluate, report; returns what results.json holds."""
+    started = time.monotonic()
+    folder = Path(cfg.run_dir)
+    if done := prepare_folder(folder, cfg):
+        show(done, folder)
+        return done
+    pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    datamodule = instantiate(cfg.data, _convert_="all")
+    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
+    trainer = build_trainer(cfg)
+    try:
+        metrics = run_stages(cfg, trainer, module, datamodule)
+    finally:
+        close_loggers()
+    findings = module.findings()
+    results = {
+        "experiment": cfg.experiment_name,
+        "metrics": metrics,
+        "tables": {"summary": summary(metrics, cfg), **findings.get("tables", {})},
+        "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
+    }
+    if trainer.is_global_zero:
+        figures = [instantiate(figure, _partial_=True) for figure in cfg.figures.values()]
+        write_report(folder, results, findings.get("heads", {}), figures)
+        show(results, folder)
+    return results
+
+
+def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
+    """Make room for a new run, or find what an earlier one left; its results if it had finished."""
+    config, note = comparable(cfg), folder / "config.json"
+    if cfg.resume:
+        before = read_json(note)
+        if before is not None and (changed := changed_keys(before, config)):
+            raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
+        if before is not None and (done := finished_results(folder)):
+            return done
+    else:
+        (folder / "results.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    write_json(note, config)
+    return None
+
+
+def comparable(cfg: DictConfig) -> dict[str, object]:
+    """The part of the configuration that decides the numbers."""
+    return {key: value for key, value in plain_config(cfg).items() if key not in MAY_DIFFER_ON_RESUME}
+
+
+def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
+    """The dotted names of the values that differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = sorted({*before, *after})
+        return [name for key in keys for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)]
+    return [] if before == after else [prefix]
+
+
+def build_trainer(cfg: DictConfig) -> pl.Trainer:
+    """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
+    warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
+    watched = sys.stderr.isatty()
+    callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values()] if "fit" in cfg.stages else []
+    bar = [pl.callbacks.RichProgressBar(leave=True)] if watched else []
+    return instantiate(
+        cfg.trainer,
+        callbacks=callbacks + bar,
+        logger=[instantiate(logger, _convert_="all") for logger in cfg.logger.values()],
+        enable_progress_bar=watched,
+        enable_checkpointing="fit" in cfg.stages,
+        default_root_dir=cfg.run_dir,
+        _convert_="all",
+    )
+
+
+def run_stages(
+    cfg: DictConfig, trainer: pl.Trainer, module: pl.LightningModule, datamodule: pl.LightningDataModule
+) -> dict[str, float | None]:
+    """Go through the stages; the metrics are those of the evaluations, on the best checkpoint where one was trained."""
+    last = Path(cfg.run_dir) / "checkpoints" / "last.ckpt"
+    metrics: dict[str, float | None] = {}
+    for stage in cfg.stages:
+        if stage == "fit":
+            resume_from = last if cfg.resume and last.is_file() else None
+            trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
+        else:
+            best = "best" if "fit" in cfg.stages else None
+            getattr(trainer, stage)(module, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True)
+            metrics |= {name: number(value) for name, value in trainer.callback_metrics.items()}
+    return metrics
+
+
+def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:
+    """Our figures beside the published ones."""
+    return [{"metric": name, "ours": value, "published": cfg.published.get(name)} for name, value in metrics.items()]
+
+
+def close_loggers() -> None:
+    """End the dashboard's run, also after a failure, so that the next one gets its own."""
+    if "wandb" in sys.modules:
+        sys.modules["wandb"].finish()
