@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from data_modules.batch import AttentionBatch
 from data_modules.buckets import BucketSampler, Budget, BudgetSampler, budget_batches
 from data_modules.encoder import FrozenEncoder
-from data_modules.errors import ConfigError, InputError
+from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.examples import Example, Split, collate, encode
 from data_modules.map_store import MapStore
 from data_modules.model_files import files_sha256
 from data_modules.progress import progress
-from data_modules.word_pooling import FromWord, WordPooler, pool_hidden
+from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
 from data_modules.word_vectors import VectorTable, WordVectors
 
 log = logging.getLogger(__name__)
 STORE_FORMAT = 1
+SPLITS_OF_STAGE = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",)}
 HostBatch = dict[str, Tensor | dict[str, Tensor]]
 
 
@@ -39,7 +39,7 @@ class AttentionDataModule(pl.LightningDataModule):
         vectors: WordVectors | None = None,
         maps: bool = True,
         hidden_layer: int | None = None,
-        from_word: FromWord = "mean",
+        from_word: str = "mean",
         max_pieces: int = 128,
         batch_size: int = 16,
         batch_tokens: int = 2048,
@@ -53,8 +53,7 @@ class AttentionDataModule(pl.LightningDataModule):
         super().__init__()
         if hidden_layer is not None and not 0 <= hidden_layer <= encoder.layers:
             raise ConfigError(f"data.hidden_layer={hidden_layer}: expected 0 (embeddings) to {encoder.layers}.")
-        if from_word not in ("mean", "first"):
-            raise ConfigError(f"data.from_word={from_word}: expected mean or first.")
+        require_choice("data.from_word", from_word, FROM_WORD)
         self.encoder, self.vectors, self.maps, self.hidden_layer = encoder, vectors, maps, hidden_layer
         self.from_word, self.max_pieces, self.batch_size = from_word, max_pieces, batch_size
         self.budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
@@ -86,8 +85,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """The examples as the encoder sees them."""
         tokenizer = self.encoder.tokenizer()
         splits = {
-            name: encode(examples, tokenizer, self.max_pieces, self.vector_table)
-            for name, examples in self.examples.items()
+            name: encode(examples, tokenizer, self.max_pieces, self.vector_table) for name, examples in self.examples.items()
         }
         for name, split in splits.items():
             if not len(split):
@@ -190,7 +188,9 @@ class AttentionDataModule(pl.LightningDataModule):
         examples, tokens = batch["input_ids"].shape
         words, size = batch["mask"].shape[1], self.budget.examples(tokens)
         parts = [
-            self._encode_part(*(batch[name][start : start + size] for name in ("input_ids", "attention_mask", "word_ids")), words)
+            self._encode_part(
+                *(batch[name][start : start + size] for name in ("input_ids", "attention_mask", "word_ids")), words
+            )
             for start in range(0, examples, size)
         ]
         return {name: torch.cat([part[name] for part in parts]) if len(parts) > 1 else parts[0][name] for name in parts[0]}
@@ -228,6 +228,13 @@ class AttentionDataModule(pl.LightningDataModule):
     def _evaluation_loader(self, name: str) -> DataLoader:
         split = self._split(name)
         return self._loader(split, BudgetSampler(split.lengths, self.budget, *self._place()))
+
+    def require(self, stages: Sequence[str]) -> None:
+        """Find out before any work whether the data for all stages is there."""
+        for stage in stages:
+            require_choice("stages", stage, SPLITS_OF_STAGE)
+        for split in dict.fromkeys(split for stage in stages for split in SPLITS_OF_STAGE[stage]):
+            self._split(split)
 
     def _split(self, name: str) -> Split:
         if name not in self.splits:

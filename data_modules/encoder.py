@@ -1,7 +1,6 @@
 """Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
 
 from pathlib import Path
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -11,10 +10,12 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, 
 from transformers.utils import logging as transformers_logging
 
 from data_modules.attention import IMPLEMENTATION, Sink, weights_go_to
-from data_modules.errors import ConfigError, InputError
+from data_modules.errors import InputError, require_choice
 from data_modules.model_files import files_sha256, model_folder, weights_sha256
 
 transformers_logging.disable_progress_bar()
+INITS = ("pretrained", "embeddings", "normal")
+DTYPES = ("float32", "bfloat16")
 POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
 
 
@@ -28,17 +29,15 @@ class FrozenEncoder(nn.Module):
     def __init__(
         self,
         name: str,
-        init: Literal["pretrained", "embeddings", "normal"] = "pretrained",
-        dtype: Literal["float32", "bfloat16"] = "float32",
+        init: str = "pretrained",
+        dtype: str = "float32",
         sha256: str | None = None,
         seed: int = 0,
         trust_remote_code: bool = False,
     ) -> None:
         super().__init__()
-        if init not in ("pretrained", "embeddings", "normal"):
-            raise ConfigError(f"encoder.init={init}: expected pretrained, embeddings or normal.")
-        if dtype not in ("float32", "bfloat16"):
-            raise ConfigError(f"encoder.dtype={dtype}: expected float32 or bfloat16.")
+        require_choice("encoder.init", init, INITS)
+        require_choice("encoder.dtype", dtype, DTYPES)
         self.name, self.init, self.dtype, self.seed = name, init, getattr(torch, dtype), seed
         self.expected_sha256, self.trust_remote_code = sha256, trust_remote_code
         self.folder: Path = model_folder(name)
@@ -87,7 +86,9 @@ class FrozenEncoder(nn.Module):
         except (OSError, ValueError) as error:
             raise InputError(f"{self.name}: no usable tokenizer in {self.folder} ({first_line(error)}).") from error
         if not tokenizer.is_fast:
-            raise InputError(f"{self.name}: its tokenizer cannot align pieces to words; a fast one (tokenizer.json) is needed.")
+            raise InputError(
+                f"{self.name}: its tokenizer cannot align pieces to words; a fast one (tokenizer.json) is needed."
+            )
         return tokenizer
 
     @torch.inference_mode()
@@ -130,9 +131,7 @@ class FrozenEncoder(nn.Module):
         return len(attentions or ())
 
 
-def load_model(
-    folder: Path, init: str, dtype: torch.dtype, seed: int, remote: bool
-) -> PreTrainedModel:
+def load_model(folder: Path, init: str, dtype: torch.dtype, seed: int, remote: bool) -> PreTrainedModel:
     """The model with its own weights, with none of them, or with its embeddings only."""
     options = {"trust_remote_code": remote, "dtype": dtype, "attn_implementation": "eager"}
     try:

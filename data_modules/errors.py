@@ -18,5 +18,12 @@ class ConfigError(InputError):
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """The near matches of a misspelt name as the end of a sentence, or nothing."""
-    near = difflib.get_close_matches(wrong, list(known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(wrong, sorted(set(known)), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else "."
+
+
+def require_choice(key: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    *most, last = choices
+    if value not in (*most, last):
+        raise ConfigError(f"{key}={value}: expected {', '.join(most)} or {last}.")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -74,9 +73,9 @@ class MapStore:
             for place, array in arrays:
                 out[self.offset[place] : self.offset[place] + self.sizes[place]] = array.ravel()
             out.flush()
-            os.replace(draft, self._file(shard))
+            draft.replace(self._file(shard))
             draft.write_text(json.dumps({"sha256": sha256(self._file(shard))}))
-            os.replace(draft, self._note(shard))
+            draft.replace(self._note(shard))
         finally:
             draft.unlink(missing_ok=True)
 

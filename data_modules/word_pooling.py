@@ -1,12 +1,10 @@
 """From maps of tokens to maps of words (Clark, section 4.1)."""
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-FromWord = Literal["mean", "first"]
+FROM_WORD = ("mean", "first")
 
 
 class WordPooler:
@@ -16,7 +14,7 @@ class WordPooler:
     code released with the paper does. Rows are summed by index, columns by one product with the membership matrix.
     """
 
-    def __init__(self, word_ids: Int[Tensor, "batch token"], words: int, from_word: FromWord = "mean") -> None:
+    def __init__(self, word_ids: Int[Tensor, "batch token"], words: int, from_word: str = "mean") -> None:
         self.words = words
         batch, _ = word_ids.shape
         members = (word_ids[:, :, None] == torch.arange(words, device=word_ids.device)).float()

@@ -138,7 +138,7 @@ def _open_text(path: Path) -> Iterator[Iterator[str]]:
             with archive.open(names[0]) as stream:
                 yield io.TextIOWrapper(stream, encoding="utf-8")
         return
-    with (gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")) as stream:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as stream:
         yield stream
 
 

@@ -5,9 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
-def best_trees(
-    scores: Float[Tensor, "batch candidate word"], mask: Tensor
-) -> Int[Tensor, "batch word"]:
+def best_trees(scores: Float[Tensor, "batch candidate word"], mask: Tensor) -> Int[Tensor, "batch word"]:
     """The heads of the highest-scoring tree of every sentence; ROOT and padding get 0."""
     heads = np.zeros(mask.shape, dtype=np.int64)
     for row, matrix, size in zip(heads, scores.detach().float().cpu().numpy(), mask.sum(1).tolist(), strict=True):

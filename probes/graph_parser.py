@@ -2,14 +2,13 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from data_modules.batch import IGNORE, AttentionBatch
-from data_modules.errors import ConfigError
+from data_modules.errors import require_choice
 from probes.arborescence import best_trees
 from probes.attachment import AttachmentScore, attachment_scores, relation_table
 from probes.probe import Probe
@@ -23,12 +22,11 @@ class GraphParser(Probe):
         scorer: Callable[[Mapping], nn.Module],
         facts: Mapping,
         lr: float = 0.01,
-        decode: Literal["argmax", "mst"] = "argmax",
+        decode: str = "argmax",
         control: bool = False,
     ) -> None:
         super().__init__(lr)
-        if decode not in ("argmax", "mst"):
-            raise ConfigError(f"module.decode={decode}: expected argmax or mst.")
+        require_choice("module.decode", decode, ("argmax", "mst"))
         self.decode = decode
         self.scorer = scorer(facts)
         self.control_scorer = copy.deepcopy(self.scorer) if control else None

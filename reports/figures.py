@@ -1,13 +1,14 @@
 """Figures from results, each as SVG and PNG; colours that colour-blind readers can tell apart."""
 
 import io
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+
+from reports.results import write_atomically
 
 matplotlib.use("Agg")
 pyplot.rcParams.update({"font.size": 9, "svg.hashsalt": "headscope", "figure.constrained_layout.use": True})
@@ -57,7 +58,9 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
     places = range(len(rows))
     figure, axes = pyplot.subplots(figsize=(5.5, 0.9 + 0.5 * len(rows)))
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):
-        bars = axes.barh([place + offset for place in places], [row[column] or 0 for row in rows], 0.38, color=colour, label=column)
+        bars = axes.barh(
+            [place + offset for place in places], [row[column] or 0 for row in rows], 0.38, color=colour, label=column
+        )
         axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.invert_yaxis()
@@ -68,11 +71,8 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
 
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write both formats, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
         image = io.BytesIO()
         figure.savefig(image, format=suffix, **options)
-        draft = folder / f".{name}.{suffix}.{os.getpid()}"
-        draft.write_bytes(image.getvalue())
-        os.replace(draft, folder / f"{name}.{suffix}")
+        write_atomically(folder / f"{name}.{suffix}", image.getvalue())
     pyplot.close(figure)

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ def write_report(folder: Path, results: Mapping, heads: Mapping[str, Mapping], f
     """Write all files of a run; results.json comes last, so that its presence means the run finished."""
     rows = list(head_rows(heads))
     if rows:
-        write_atomically(folder / "heads.csv", heads_csv(rows))
+        write_atomically(folder / "heads.csv", heads_csv(rows).encode())
     for figure in figures:
         figure(results, rows, folder / "figures")
     write_json(folder / "results.json", results)
@@ -59,15 +58,16 @@ def read_json(file: Path) -> dict[str, object] | None:
 
 def write_json(file: Path, content: object) -> None:
     """Write JSON that any reader takes: no NaN, readable, in UTF-8."""
-    write_atomically(file, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(file, text.encode())
 
 
-def write_atomically(file: Path, text: str) -> None:
+def write_atomically(file: Path, content: bytes) -> None:
     """Write beside the file and rename, so that a reader sees the old or the new content."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, file)
+        draft.write_bytes(content)
+        draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)

@@ -5,9 +5,16 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from hydra.errors import ConfigCompositionException, HydraException, InstantiationException, MissingConfigException
-from hydra.errors import OverrideParseException
+import yaml
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf.errors import OmegaConfBaseException
 
 from data_modules.errors import InputError, did_you_mean
@@ -15,6 +22,7 @@ from runs.help import help_text, known_groups, known_keys
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2
+SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def command_line(main: Callable[[], None]) -> None:
@@ -22,13 +30,22 @@ def command_line(main: Callable[[], None]) -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text(), end="")
         return
-    show_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
-    try:
+    with clear_errors():
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
         main()
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """End the program with a sentence and a status; with HYDRA_FULL_ERROR=1 in the environment, the traceback too."""
+    try:
+        yield
     except BaseException as error:
+        # An exit has been explained where it was decided; Lightning's own after Ctrl-C (status 1) has not.
+        if isinstance(error, SystemExit) and (error.code != 1 or not _interrupted(error)):
+            raise
         status, sentence = explain(error)
-        if sentence is None or show_traceback:
+        if sentence is None or SHOW_TRACEBACK:
             traceback.print_exc()
         if sentence:
             print(sentence, file=sys.stderr)
@@ -38,10 +55,8 @@ def command_line(main: Callable[[], None]) -> None:
 def explain(error: BaseException) -> tuple[int, str | None]:
     """The exit status of an error, and its sentence unless it is a defect of the program."""
     chain = list(_causes(error))
-    if any(isinstance(cause, KeyboardInterrupt) for cause in chain):
-        return INTERRUPTED, "interrupted; start it again with resume=true and the same run_dir to go on from the last checkpoint."
-    if isinstance(error, SystemExit):
-        return int(error.code or 0), None if error.code in (0, None) else ""
+    if _interrupted(error):
+        return INTERRUPTED, "interrupted; resume=true with the same run_dir goes on from the last checkpoint."
     for cause in chain:
         if isinstance(cause, InputError):
             return cause.exit_status, str(cause)
@@ -49,8 +64,8 @@ def explain(error: BaseException) -> tuple[int, str | None]:
         return _explain_instantiation(error, chain)
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return BAD_CONFIGURATION, explain_configuration(error)
-    if type(error).__name__ == "MisconfigurationException":
-        return BAD_CONFIGURATION, f"bad trainer configuration: {_one_line(str(error))}"
+    if isinstance(error, (TypeError, ValueError)) and (wrong := words_for_numbers(sys.argv[1:])):
+        return BAD_CONFIGURATION, wrong
     return 1, None
 
 
@@ -59,6 +74,8 @@ def _explain_instantiation(error: InstantiationException, chain: list[BaseExcept
     reasons = [cause for cause in chain if not isinstance(cause, InstantiationException)]
     key = re.search(r"full_key: (\S+)", str(error))
     where = f" in {key[1]}" if key else ""
+    if wrong := words_for_numbers(sys.argv[1:]):
+        return BAD_CONFIGURATION, wrong
     if not reasons or type(reasons[0]).__name__ in ("TypeError", "ValueError", "MisconfigurationException"):
         reason = str(reasons[0]) if reasons else str(error)
         return BAD_CONFIGURATION, f"bad configuration{where}: {_one_line(reason)}"
@@ -79,6 +96,21 @@ def explain_configuration(error: Exception) -> str:
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         text = f"{text} {error.__cause__}"
     return f"bad configuration: {_one_line(text)}"
+
+
+def words_for_numbers(overrides: list[str]) -> str | None:
+    """A sentence for the first override that gives a word where the configuration has a number."""
+    numbers = {key: value for key, value in known_keys(overrides).items() if isinstance(value, (int, float))}
+    for key, _, value in (override.lstrip("+").partition("=") for override in overrides):
+        if key in numbers and isinstance(yaml.safe_load(value), str):
+            return f"{key}={value}: expected a value like {str(numbers[key]).lower()}."
+    return None
+
+
+def _interrupted(error: BaseException) -> bool:
+    return any(
+        isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in _causes(error)
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,7 +1,8 @@
 """What `--help` says; read from the configuration files, so that it is never out of date."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 CONF = Path(__file__).parents[1] / "conf"
 USAGE = """\
@@ -43,11 +44,10 @@ def known_groups() -> list[str]:
     return sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
 
 
-def known_keys(overrides: Sequence[str]) -> list[str]:
-    """Every key of the configuration with the choices that can be made as asked."""
+def known_keys(overrides: Sequence[str]) -> dict[str, object]:
+    """Every key of the configuration with its value, the groups chosen as asked where that can be done."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from omegaconf import DictConfig
 
     choices = [override for override in overrides if override.partition("=")[0] in known_groups()]
     GlobalHydra.instance().clear()
@@ -59,16 +59,17 @@ def known_keys(overrides: Sequence[str]) -> list[str]:
             except Exception:  # another mistake in the same command: look at the default configuration
                 continue
 
-    def keys(node: DictConfig, prefix: str) -> list[str]:
-        found = []
-        for key in node:
-            child = node._get_node(key)
-            found.append(f"{prefix}{key}")
-            if isinstance(child, DictConfig) and not child._is_interpolation() and not child._is_none():
-                found += keys(child, f"{prefix}{key}.")
-        return found
+    return dict(_leaves(cfg, ""))
 
-    return keys(cfg, "")
+
+def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, object]]:
+    for key in node:
+        child = node._get_node(key)
+        if hasattr(child, "items") and not child._is_interpolation() and not child._is_none():
+            yield f"{prefix}{key}", None
+            yield from _leaves(child, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", child._value()
 
 
 def _options(group: str) -> str:

@@ -25,7 +25,12 @@ def run(cfg: DictConfig) -> dict[str, object]:
         results = get_method(row_cfg.job)(row_cfg)
         seconds += results["provenance"]["seconds"]
         rows.append(
-            {"row": label, "ours": results["metrics"][row.metric], "published": row_cfg.published.get(row.metric), "metric": row.metric}
+            {
+                "row": label,
+                "ours": results["metrics"][row.metric],
+                "published": row_cfg.published.get(row.metric),
+                "metric": row.metric,
+            }
             | {name.removeprefix("test/"): results["metrics"].get(name) for name in ("test/control", "test/selectivity")}
         )
     table = {
@@ -33,6 +38,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "metrics": {row["row"]: row["ours"] for row in rows},
         "tables": {"summary": rows},
         "provenance": {**results["provenance"], **describe(cfg), "seconds": round(seconds, 2)},
+        "runs": {label: row.experiment for label, row in cfg.rows.items()},
     }
     write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values()])
     show(table, folder)

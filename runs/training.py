@@ -29,6 +29,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
         return done
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     datamodule = instantiate(cfg.data, _convert_="all")
+    datamodule.require(cfg.stages)
     module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
     trainer = build_trainer(cfg)
     try:
@@ -74,7 +75,11 @@ def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
     """The dotted names of the values that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = sorted({*before, *after})
-        return [name for key in keys for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)]
+        return [
+            name
+            for key in keys
+            for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)
+        ]
     return [] if before == after else [prefix]
 
 
@@ -82,7 +87,9 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     watched = sys.stderr.isatty()
-    callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values()] if "fit" in cfg.stages else []
+    callbacks = (
+        [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values()] if "fit" in cfg.stages else []
+    )
     bar = [pl.callbacks.RichProgressBar(leave=True)] if watched else []
     return instantiate(
         cfg.trainer,

@@ -1,0 +1,97 @@
+"""Word maps of all heads: against the bare forward pass, and against one sentence at a time."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import AutoModel, PreTrainedModel
+
+from benchmarks.samples import RunsOfWords, ready
+from benchmarks.timing import Comparison, interleaved
+from data_modules.attention_data_module import HostBatch
+from data_modules.encoder import FrozenEncoder
+from data_modules.examples import Encoded
+
+LENGTHS = (20, 40, 64, 128)
+SPREAD = range(20, 129, 2)
+TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
+    """The forward pass is the floor at each length; then a set of mixed lengths as a whole."""
+    encoder = FrozenEncoder(encoder_name)
+    floor = plain_model(encoder, "sdpa")
+    for length in LENGTHS:
+        yield against_forward_pass(encoder, floor, length, repeats)
+    yield against_single_sentences(encoder, plain_model(encoder, "eager"), repeats)
+
+
+def plain_model(encoder: FrozenEncoder, attention: str) -> PreTrainedModel:
+    """The same weights as transformers runs them."""
+    return AutoModel.from_pretrained(encoder.folder, dtype=encoder.dtype, attn_implementation=attention).eval()
+
+
+def against_forward_pass(encoder: FrozenEncoder, floor: PreTrainedModel, length: int, repeats: int) -> Comparison:
+    """One batch of about this length that fills the budget: word maps, against a pass that gives none."""
+    data = RunsOfWords(encoder, ())
+    data.lengths = [length - place % 3 for place in range(data.budget.examples(length))]
+    batch = next(iter(ready(data).test_dataloader()))
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    require_same_states(encoder, floor, batch)
+
+    @torch.inference_mode()
+    def forward_pass() -> None:
+        floor(**inputs)
+
+    times = interleaved(lambda: data.encode(batch), forward_pass, repeats)
+    shape = f"{len(batch['mask'])} × {length} tokens"
+    return Comparison(f"word maps / sdpa pass without maps, {shape}", *times, 1.25, "at most")
+
+
+def require_same_states(encoder: FrozenEncoder, floor: PreTrainedModel, batch: HostBatch) -> None:
+    """Both sides run the same network on the same batch."""
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    real = batch["attention_mask"].bool()
+    with torch.inference_mode():
+        states = encoder(**inputs, hidden_states=True)[-1]
+        assert_close(states[real], floor(**inputs).last_hidden_state[real], **TOLERANCE)
+
+
+def against_single_sentences(encoder: FrozenEncoder, eager: PreTrainedModel, repeats: int) -> Comparison:
+    """Mixed lengths through the bucketed datamodule, against one sentence and one word at a time."""
+    data = ready(RunsOfWords(encoder, SPREAD))
+    items = data.splits["test"].items
+    require_same_maps(data, eager)
+
+    def streamed() -> None:
+        for batch in data.test_dataloader():
+            data.on_after_batch_transfer(batch, 0)
+
+    def one_at_a_time() -> None:
+        for item in items:
+            maps_word_by_word(eager, item)
+
+    times = interleaved(streamed, one_at_a_time, repeats)
+    what = f"bucketed / one at a time, {len(items)} sentences of {SPREAD[0]}-{SPREAD[-1]} tokens"
+    return Comparison(what, *times, 3, "times faster")
+
+
+@torch.inference_mode()
+def maps_word_by_word(eager: PreTrainedModel, item: Encoded) -> Float[Tensor, "layer head word word"]:
+    """The obvious way: keep all token maps, then a loop over words sums columns and averages rows."""
+    maps = torch.cat(eager(torch.tensor(item.input_ids)[None], output_attentions=True).attentions)
+    word_ids = torch.tensor(item.word_ids)
+    pieces = [(word_ids == word).nonzero().squeeze(-1) for word in range(item.size)]
+    to_words = torch.stack([maps[..., tokens].sum(-1) for tokens in pieces], dim=-1)
+    return torch.stack([to_words[:, :, tokens].mean(-2) for tokens in pieces], dim=-2)
+
+
+def require_same_maps(data: RunsOfWords, eager: PreTrainedModel) -> None:
+    """Every sentence's maps are equal, whichever way they are made."""
+    loader, items = data.test_dataloader(), data.splits["test"].items
+    for places, batch in zip(loader.batch_sampler, loader, strict=True):
+        for place, maps in zip(places, data.on_after_batch_transfer(batch, 0).maps, strict=True):
+            size = items[place].size
+            assert_close(maps[..., :size, :size], maps_word_by_word(eager, items[place]), **TOLERANCE)

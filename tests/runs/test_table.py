@@ -1,0 +1,35 @@
+import json
+
+from tests.runs.conftest import train
+
+ROWS = {
+    "Right-branching": ("clark_probe_right_branching", "test/uas", 26),
+    "Distances + GloVe": ("clark_probe_distances", "test/uas", 58),
+    "Random-init attention + GloVe": ("clark_probe_random", "test/uas", 30),
+    "Attention": ("clark_probe_attention", "test/uas", 61),
+    "Attention + GloVe": ("clark_probe_words", "test/uas", 77),
+    "Structural probe (UUAS)": ("structural_probe", "test/uuas", 80),
+}
+
+
+def test_the_table_joins_all_rows_with_the_published_figures(tmp_path):
+    arguments = ["experiment=clark_table3", "trainer.max_epochs=2", "data.limit=40", f"run_dir={tmp_path}/t"]
+    status, out, err = train(*arguments, HEADSCOPE_CACHE=str(tmp_path / "cache"))
+    assert status == 0, err
+    assert out.splitlines()[-1] == str(tmp_path / "t" / "results.json")
+    table = json.loads((tmp_path / "t" / "results.json").read_text())
+    for row in table["tables"]["summary"]:
+        experiment, metric, published = ROWS[row["row"]]
+        own = json.loads((tmp_path / "t" / experiment / "results.json").read_text())
+        assert row["ours"] == own["metrics"][metric] == table["metrics"][row["row"]]
+        assert row["published"] == published
+        assert own["provenance"]["config"]["data"]["limit"] == 40
+        assert own["provenance"]["config"]["trainer"]["max_epochs"] == 2
+    assert [row["row"] for row in table["tables"]["summary"]] == list(ROWS)
+    random = json.loads((tmp_path / "t" / "clark_probe_random" / "results.json").read_text())
+    assert random["provenance"]["encoder"]["init"] == "embeddings"
+    assert (tmp_path / "t" / "figures" / "rows.svg").is_file()
+    assert any((tmp_path / "cache").rglob("*.npy"))
+    resumed_status, again, _ = train(*arguments, "resume=true", HEADSCOPE_CACHE=str(tmp_path / "cache"))
+    assert resumed_status == 0
+    assert again.splitlines()[-1] == out.splitlines()[-1]

@@ -1,0 +1,106 @@
+"""Nothing inside a step may read a value back to the host or copy between devices: on a GPU each would stall the queue."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from data_modules.batch import AttentionBatch
+from data_modules.buckets import Budget
+from data_modules.examples import Example, collate, encode
+from data_modules.treebank import TreebankDataModule
+from probes.graph_parser import GraphParser
+from probes.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer
+from probes.structural_probe import StructuralProbe
+
+READ_BACKS = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "unique")
+WORDS = ("The", "unbelievably", "small", "otters", "slept", ".")
+GOLD = {
+    "heads": [4, 3, 4, 5, 0, 5],
+    "relations": [0, 0, 0, 0, 2, 1],
+    "punctuation": [0, 0, 0, 0, 0, 1],
+    "control": [2, 3, 4, 5, 6, 0],
+}
+SCORERS = (AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer)
+
+
+class StaysOnDevice(TorchDispatchMode):
+    """Raises where a value is read back, a mask selects by content, or a tensor changes its device."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = func.name().removeprefix("aten::").partition(".")[0]
+        if name in READ_BACKS:
+            raise RuntimeError(f"{name} reads a value back")
+        if name == "index" and any(index is not None and index.dtype == torch.bool for index in args[1]):
+            raise RuntimeError("indexing with a mask waits for its values")
+        devices = {tensor.device for tensor in args if isinstance(tensor, torch.Tensor) and tensor.dim()}
+        target = kwargs.get("device")
+        if (
+            name == "copy_"
+            and len(devices) > 1
+            or name == "_to_copy"
+            and target is not None
+            and torch.device(target) not in devices
+        ):
+            raise RuntimeError(f"{name} moves a tensor to another device")
+        return func(*args, **kwargs)
+
+
+def host_batch(encoder):
+    examples = [
+        Example(WORDS[start:], {name: np.array([-100, *values[start:]]) for name, values in GOLD.items()})
+        for start in (0, 2)
+    ]
+    for example in examples:
+        example.gold["heads"][1:] %= len(example.words)
+    batch = collate([(item, {}) for item in encode(examples, encoder.tokenizer(), 128).items])
+    batch["vector_ids"] = torch.ones_like(batch["mask"], dtype=torch.long)
+    return batch
+
+
+def on(device, batch):
+    return {name: on(device, value) if isinstance(value, dict) else value.to(device) for name, value in batch.items()}
+
+
+def every_step(datamodule, device):
+    batch = on(device, host_batch(datamodule.encoder))
+    datamodule._vectors_on_device = torch.rand(2, 5, device=device)
+    facts = {**datamodule.facts, "vector_size": 5, "relations": ["nsubj", "punct", "root"]}
+    modules = [GraphParser(scorer, facts, control=True).to(device) for scorer in SCORERS] + [
+        StructuralProbe(facts).to(device)
+    ]
+    for module in modules:
+        module.to(device)
+    with StaysOnDevice():
+        attention = datamodule.on_after_batch_transfer(batch, 0)
+        assert isinstance(attention, AttentionBatch)
+        for module in modules:
+            loss = module.loss(attention)
+            if loss.requires_grad:
+                loss.backward()
+            module.evaluation_step(attention, 0)
+            assert loss.device == attention.maps.device == attention.hidden.device
+    return modules
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("arch", ["bert", "roberta", "distilbert", "electra"])
+def test_a_step_never_leaves_the_device(random_encoder, minilm, arch, device):
+    """On `meta` tensors have no values at all: any that is asked for, or that sits elsewhere, is an error."""
+    encoder = random_encoder(arch)
+    encoder.tokenizer = minilm.tokenizer
+    datamodule = TreebankDataModule(encoder=encoder, hidden_layer=2, batch_tokens=8)
+    encoder.load().to(device)
+    assert datamodule.budget == Budget(8, 2**26, encoder.layers * encoder.heads)
+    modules = every_step(datamodule, device)
+    assert device == "meta" or modules[0].attachments.count.sum().item() == 10
+
+
+@pytest.mark.parametrize(
+    "leak", [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x.to("meta"), lambda x: bool(x.any())]
+)
+def test_the_guard_sees_every_kind_of_leak(leak):
+    values = torch.ones(3)
+    with pytest.raises(RuntimeError), StaysOnDevice():
+        leak(values)
