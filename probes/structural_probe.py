@@ -15,7 +15,7 @@ from probes.trees import tree_distances
 class StructuralProbe(Probe):
     """Learns a low-rank projection of one layer's hidden states."""
 
-    def __init__(self, facts: Mapping, rank: int = 64, lr: float = 1e-3) -> None:
+    def __init__(self, facts: Mapping, rank: int = 64, lr: float = 3e-3) -> None:
         super().__init__(lr)
         self.projection = nn.Parameter(torch.empty(facts["hidden_size"], rank).uniform_(-0.05, 0.05))
         self.structure = StructuralScore()

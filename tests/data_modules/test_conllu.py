@@ -72,7 +72,7 @@ def test_comments_may_stand_between_words(read):
 def test_any_ending_and_any_number_of_blank_lines(read, ending):
     sentences = read(DOGS + "\n\n\n" + DOGS.rstrip("\n") + ending)
     assert [s.words for s in sentences] == [("Dogs", "bark")] * 2
-    assert sentences[1].source.endswith(":5")
+    assert sentences[1].source.endswith(":6")
 
 
 def test_crlf_reads_as_lf(read):

@@ -18,7 +18,6 @@ def test_scores_by_hand():
     assert relation_table(*metric.compute(), RELATIONS) == [
         {"relation": "nsubj", "recall": 50.0, "count": 2},
         {"relation": "root", "recall": 50.0, "count": 2},
-        {"relation": "punct", "recall": 0.0, "count": 1},
     ]
 
 

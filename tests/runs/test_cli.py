@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from hydra.errors import InstantiationException
 
@@ -12,18 +15,19 @@ MISSPELT = [
     ("data.limt=5", "data.limt: no such key; did you mean data.limit"),
     ("data.limit", "data.limit: not of the form key=value"),
 ]
+WORD = "{}\ta\ta\tX\t_\t_\t{}\tdep\t_\t_\n"
 BAD_TREES = {
     "a 7-column line": ("1\ta\ta\tX\t_\t_\t0\n", "bad.conllu:1: expected 10 tab-separated columns, found 7."),
-    "a head out of range": (
-        "1\ta\ta\tX\t_\t_\t7\troot\t_\t_\n",
-        "bad.conllu:1: expected a head from 0 to 1 in column 7, found '7'.",
-    ),
-    "a cycle": (
-        "1\ta\ta\tX\t_\t_\t2\tdep\t_\t_\n2\tb\tb\tX\t_\t_\t1\tdep\t_\t_\n",
-        "bad.conllu:1: expected a tree, found a cycle",
-    ),
+    "a head out of range": (WORD.format(1, 7), "bad.conllu:1: expected a head from 0 to 1 in column 7, found '7'."),
+    "a cycle": (WORD.format(1, 2) + WORD.format(2, 1), "bad.conllu:1: expected a tree, found a cycle"),
     "an empty file": ("", "bad.conllu: expected at least one sentence, found none."),
 }
+HELP_WITHOUT_TORCH = """
+import runpy, sys
+sys.argv = ["train.py", "--help"]
+runpy.run_path("train.py", run_name="__main__")
+print("torch" in sys.modules)
+"""
 
 
 @pytest.mark.parametrize(("argument", "sentence"), MISSPELT)
@@ -44,11 +48,7 @@ def test_help_explains_groups_experiments_and_examples_without_heavy_imports():
 
 
 def test_help_does_not_import_torch():
-    code = "import sys, runpy; sys.argv = ['train.py', '--help']; runpy.run_path('train.py', run_name='__main__'); print('torch' in sys.modules)"
-    import subprocess
-    import sys
-
-    call = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT)
+    call = subprocess.run([sys.executable, "-c", HELP_WITHOUT_TORCH], capture_output=True, text=True, cwd=PROJECT)
     assert call.stdout.splitlines()[-1] == "False"
 
 
