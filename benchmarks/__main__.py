@@ -40,9 +40,7 @@ def main() -> None:
     rows: list[Comparison] = []
     progress = Console(stderr=True)
     if (load := os.getloadavg()[0]) > BUSY:
-        progress.print(
-            f"The machine is busy (load {load:.1f}): threads wait for each other, the ratios mean little.", style="yellow"
-        )
+        progress.print(f"load {load:.1f}: where other programs run, threads wait and ratios mean little", style="yellow")
     for name in given.names or BENCHMARKS:
         progress.print(f"{name} …", style="dim")
         rows += importlib.import_module(f"benchmarks.{name}").run(given.encoder, given.repeats)

@@ -56,9 +56,8 @@ class BucketSampler(Sampler):
         order = order[np.argsort(self.lengths[order], kind="stable")]
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         batches = [batches[i] for i in random.permutation(len(batches))]
-        missing = len(self) * self.processes - len(batches)
-        for batch in (batches + batches[:missing])[self.rank :: self.processes]:
-            yield batch.tolist()
+        for turn in range(len(self)):
+            yield batches[(turn * self.processes + self.rank) % len(batches)].tolist()
 
 
 class BudgetSampler(Sampler):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from data_modules.errors import InputError
@@ -37,33 +38,35 @@ def read_conllu(files: Iterable[Path], limit: int | None = None) -> list[Sentenc
     """The first `limit` sentences of the files, or all of them."""
     sentences: list[Sentence] = []
     for file in files:
-        before = len(sentences)
-        for sentence in _sentences(file):
-            if limit is not None and len(sentences) >= limit:
-                return sentences
-            sentences.append(sentence)
-        if len(sentences) == before:
+        wanted = None if limit is None else limit - len(sentences)
+        found = list(islice(_sentences(file), wanted))
+        if not found and wanted != 0:
             raise InputError(f"{file}: expected at least one sentence, found none.")
+        sentences += found
     return sentences
 
 
 def _sentences(file: Path) -> Iterator[Sentence]:
     rows: list[tuple[int, list[str]]] = []
-    try:
-        with file.open(encoding="utf-8") as stream:
-            for number, line in enumerate(stream, start=1):
-                line = line.rstrip("\r\n")
-                if line.startswith("#"):
-                    continue
-                if line.strip():
-                    rows.append((number, _columns(file, number, line)))
-                elif rows:
-                    yield _sentence(file, rows)
-                    rows = []
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
+    with file.open("rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            line = _text(file, number, raw)
+            if line.startswith("#"):
+                continue
+            if line.strip():
+                rows.append((number, _columns(file, number, line)))
+            elif rows:
+                yield _sentence(file, rows)
+                rows = []
     if rows:
         yield _sentence(file, rows)
+
+
+def _text(file: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}:{number}: expected UTF-8 text ({error.reason}).") from error
 
 
 def _columns(file: Path, number: int, line: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
 
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from data_modules.attention import IMPLEMENTATION, Sink, weights_go_to
 from data_modules.errors import InputError, require_choice
-from data_modules.model_files import files_sha256, model_folder, weights_sha256
+from data_modules.model_files import files_sha256, model_folder, tokenizer_files, weights_sha256
 
 transformers_logging.disable_progress_bar()
 INITS = ("pretrained", "embeddings", "normal")
@@ -45,6 +46,8 @@ class FrozenEncoder(nn.Module):
             self.config = AutoConfig.from_pretrained(self.folder, trust_remote_code=trust_remote_code)
         except (OSError, ValueError) as error:
             raise InputError(f"{name}: config.json is not that of a transformers model ({first_line(error)}).") from error
+        if not hasattr(self.config, "num_attention_heads") or not hasattr(self.config, "num_hidden_layers"):
+            raise InputError(f"{name}: {self.config.model_type} is no model with layers of attention heads.")
         self.layers: int = self.config.num_hidden_layers
         self.heads: int = self.config.num_attention_heads
         self.model: PreTrainedModel | None = None
@@ -70,15 +73,16 @@ class FrozenEncoder(nn.Module):
     @property
     def identity(self) -> dict[str, object]:
         """All that decides what the encoder computes, for caches and reports."""
-        tokenizer = [self.folder / file for file in ("tokenizer.json", "tokenizer_config.json")]
         random = {"seed": self.seed} if self.init != "pretrained" else {}
         return {
             "name": self.name, "sha256": self.sha256, "init": self.init, "dtype": str(self.dtype), **random,
-            "tokenizer_sha256": files_sha256([file for file in tokenizer if file.is_file()]),
+            "config_sha256": files_sha256([self.folder / "config.json"]),
+            "tokenizer_sha256": files_sha256(tokenizer_files(self.folder)),
         }  # fmt: skip
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The fast tokenizer, which knows the word of each piece."""
+        tokenizer_files(self.folder)
         try:
             tokenizer = AutoTokenizer.from_pretrained(
                 self.folder, add_prefix_space=True, trust_remote_code=self.trust_remote_code
@@ -135,9 +139,12 @@ def load_model(folder: Path, init: str, dtype: torch.dtype, seed: int, remote: b
     """The model with its own weights, with none of them, or with its embeddings only."""
     options = {"trust_remote_code": remote, "dtype": dtype, "attn_implementation": "eager"}
     try:
-        trained = AutoModel.from_pretrained(folder, **options)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        trained, report = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise InputError(f"{folder}: the weights cannot be read ({first_line(error)}).") from error
+    # Checkpoints of other tasks may lack the pooler, which no map depends on.
+    if lacking := sorted(key for key in report["missing_keys"] if "pooler" not in key):
+        raise InputError(f"{folder}: the weights lack {len(lacking)} tensors of the model, such as {lacking[0]}.")
     if init == "pretrained":
         return trained
     with torch.random.fork_rng():

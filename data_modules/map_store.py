@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -47,9 +47,9 @@ class MapStore:
         """The places of the examples that a shard holds."""
         return np.flatnonzero(self.shard_of == shard)
 
-    def missing(self) -> list[int]:
+    def missing(self, among: Sequence[int] | None = None) -> list[int]:
         """The shards that are not there, or not as they were written."""
-        return [shard for shard in self.shards if not self._intact(shard)]
+        return [shard for shard in (self.shards if among is None else among) if not self._intact(shard)]
 
     def _intact(self, shard: int) -> bool:
         file, note = self._file(shard), self._note(shard)
@@ -58,7 +58,7 @@ class MapStore:
         try:
             expected = json.loads(note.read_text())["sha256"]
             intact = len(np.load(file, mmap_mode="r")) == self._numbers(shard) and sha256(file) == expected
-        except (OSError, ValueError, KeyError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
             intact = False
         if not intact:
             log.warning("%s: damaged map store, writing this part again.", file)

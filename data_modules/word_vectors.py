@@ -3,6 +3,7 @@
 import gzip
 import io
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
@@ -101,7 +102,7 @@ class VectorFile(WordVectors):
     def size(self) -> int:
         if self.path.suffix == ".npz":
             return _npz(self.path)[1].shape[1]
-        with _open_text(self.path) as lines:
+        with _readable(self.path), _open_text(self.path) as lines:
             return _width(self.path, lines)
 
     def lookup(self, wanted: Set[str]) -> Iterator[tuple[str, np.ndarray]]:
@@ -110,7 +111,7 @@ class VectorFile(WordVectors):
             yield from ((str(word), vectors[row]) for row, word in enumerate(words) if str(word) in wanted)
             return
         size = self.size()
-        with _open_text(self.path) as lines:
+        with _readable(self.path), _open_text(self.path) as lines:
             for number, line in enumerate(lines, start=1):
                 word, numbers = _split(self.path, number, line, size)
                 if word in wanted:
@@ -121,7 +122,7 @@ def _npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             words, vectors = arrays["words"], arrays["vectors"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: expected an npz with arrays `words` and `vectors` ({error}).") from error
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise InputError(f"{path}: expected as many words as rows of vectors, found {words.shape} and {vectors.shape}.")
@@ -142,24 +143,41 @@ def _open_text(path: Path) -> Iterator[Iterator[str]]:
         yield stream
 
 
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read as word vectors ({error}).") from error
+
+
 def _width(path: Path, lines: Iterator[str]) -> int:
-    first = next(lines, "").split()
-    if len(first) == 2:  # a word2vec header: count and size
+    first = _fields(next(lines, ""))
+    if _is_header(first):
         return int(first[1])
-    if len(first) < 2:
-        raise InputError(f"{path}:1: expected a word and its numbers, found {len(first)} fields.")
+    if len(first) < 2 or not _is_number(first[-1]):
+        raise InputError(f"{path}:1: expected a word and its numbers, found {' '.join(first)!r}.")
     return len(first) - 1
 
 
 def _split(path: Path, number: int, line: str, size: int) -> tuple[str, list[str]]:
     """Word and numbers; the word itself may hold spaces, as some of GloVe 840B do."""
-    fields = line.rstrip("\r\n ").split(" ")
-    if number == 1 and len(fields) == 2 != size + 1:
+    fields = _fields(line)
+    if number == 1 and _is_header(fields):
         return "", []
-    word = fields[: len(fields) - size]
+    word, numbers = fields[:-size], fields[-size:]
     if not word or (len(word) > 1 and _is_number(word[-1])):
         raise InputError(f"{path}:{number}: expected {size} numbers after the word, found {len(fields) - 1}.")
-    return " ".join(word), fields[len(fields) - size :]
+    return " ".join(word), numbers
+
+
+def _fields(line: str) -> list[str]:
+    return line.rstrip("\r\n ").split(" ")
+
+
+def _is_header(fields: list[str]) -> bool:
+    """A word2vec header: how many words, how many numbers each."""
+    return len(fields) == 2 and all(field.isdecimal() for field in fields)
 
 
 def _is_number(text: str) -> bool:

@@ -50,7 +50,9 @@ def attachment_scores(
 ) -> dict[str, Tensor]:
     """UAS in percent without punctuation, with and without root words."""
     left_out = {"uas": ("punct",), "uas_without_root": ("punct", "root")}
-    among = {name: correct.new_tensor([base(relation) not in out for relation in relations]) for name, out in left_out.items()}
+    among = {
+        name: correct.new_tensor([base(relation) not in out for relation in relations]) for name, out in left_out.items()
+    }
     return {name: 100 * (correct * words).sum() / (count * words).sum() for name, words in among.items()}
 
 

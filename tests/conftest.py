@@ -71,12 +71,12 @@ def random_encoder(tmp_path: Path, minilm: FrozenEncoder) -> Callable[..., Froze
 
 
 @pytest.fixture
-def ready() -> Callable[[AttentionDataModule], AttentionDataModule]:
+def ready() -> Callable[..., AttentionDataModule]:
     """Sets a datamodule up on the CPU, as a trainer would."""
 
-    def set_up(data: AttentionDataModule) -> AttentionDataModule:
+    def set_up(data: AttentionDataModule, **options: object) -> AttentionDataModule:
         quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-        data.trainer = pl.Trainer(accelerator="cpu", devices=1, **quiet)
+        data.trainer = pl.Trainer(accelerator="cpu", devices=1, **quiet, **options)
         data.setup("test")
         return data
 

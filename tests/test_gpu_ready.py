@@ -92,7 +92,7 @@ def test_a_step_never_leaves_the_device(random_encoder, minilm, arch, device):
     encoder.tokenizer = minilm.tokenizer
     datamodule = TreebankDataModule(encoder=encoder, hidden_layer=2, batch_tokens=8)
     encoder.load().to(device)
-    assert datamodule.budget == Budget(8, 2**26, encoder.layers * encoder.heads)
+    assert datamodule.words.budget == Budget(8, 2**26, encoder.layers * encoder.heads)
     modules = every_step(datamodule, device)
     assert device == "meta" or modules[0].attachments.count.sum().item() == 10
 

@@ -103,7 +103,6 @@ def test_training_batches_are_equally_many_for_every_process(examples, batch_siz
     assert [batch for turn in zip(*parts, strict=True) for batch in turn] == alone + alone[:repeated]
 
 
-@pytest.mark.xfail(strict=True, reason="the batches to repeat are sliced once, not cycled")
 @pytest.mark.parametrize(("examples", "processes"), [(10, 4), (33, 8)])
 def test_fewer_batches_than_processes_still_give_each_its_share(examples, processes):
     sampler_of = [BucketSampler(LENGTHS[:examples], 16, 0, rank, processes) for rank in range(processes)]

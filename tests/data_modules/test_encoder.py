@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 from functools import partial
-from pickle import UnpicklingError
 
 import pytest
 import torch
@@ -26,7 +25,6 @@ WORDS_AND_POSITIONS = {
     "modernbert": {"embeddings.tok_embeddings.weight"},
     "gpt2": {"wte.weight", "wpe.weight"},
 }
-MISSING_WEIGHTS = "weights that the file lacks are drawn at random with no error"
 every_architecture = pytest.mark.parametrize("arch", STREAMED + OWN)
 
 
@@ -56,11 +54,10 @@ def real_rows(maps, mask):
 
 
 @every_architecture
-def test_maps_equal_the_models_own(arch, random_encoder, tokens, record_property):
+def test_maps_equal_the_models_own(arch, random_encoder, tokens):
     encoder = random_encoder(arch)
     expected = torch.stack(own_output(encoder.folder, *tokens).attentions)
     difference = real_rows(streamed_maps(encoder, *tokens) - expected, tokens[1]).abs().max()
-    record_property("max_abs", float(difference))
     assert expected.std() > 0.02
     assert difference <= 1e-6
 
@@ -175,14 +172,13 @@ def test_random_init_follows_the_seed_alone(init, random_encoder):
     assert not torch.equal(first[redrawn], other[redrawn])
 
 
-def test_bfloat16_is_close(minilm, tokens, record_property):
+def test_bfloat16_is_close(minilm, tokens, monkeypatch):
     """Without oneDNN, whose bfloat16 kernels need AMX that some virtual machines announce but do not run."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     encoder = FrozenEncoder(minilm.name, dtype="bfloat16").load()
     assert {parameter.dtype for parameter in encoder.model.parameters()} == {torch.bfloat16}
-    with torch.backends.mkldnn.flags(enabled=False):
-        maps = streamed_maps(encoder, *tokens)
+    maps = streamed_maps(encoder, *tokens)
     difference = real_rows(maps - streamed_maps(minilm, *tokens), tokens[1]).abs()
-    record_property("max_abs", float(difference.max()))
     assert maps.dtype == torch.float32
     assert 0 < difference.max() <= 3e-2  # transformers' own eager attention in bfloat16 is 2.3e-2 off
     assert difference.mean() <= 1e-3
@@ -191,14 +187,12 @@ def test_bfloat16_is_close(minilm, tokens, record_property):
 def test_identity_says_what_was_loaded(random_encoder, minilm):
     folder = random_encoder("bert").folder
     identity = FrozenEncoder(str(folder), init="normal", dtype="bfloat16", seed=3).identity
-    assert {**identity, "sha256": "", "tokenizer_sha256": ""} == {
-        "name": str(folder), "init": "normal", "dtype": "torch.bfloat16", "seed": 3, "sha256": "", "tokenizer_sha256": "",
-    }  # fmt: skip
+    said = {name: value for name, value in identity.items() if not name.endswith("sha256")}
+    assert said == {"name": str(folder), "init": "normal", "dtype": "torch.bfloat16", "seed": 3}
     assert "seed" not in minilm.identity
     assert minilm.identity["tokenizer_sha256"] == identity["tokenizer_sha256"]
 
 
-@pytest.mark.xfail(strict=True, reason="config.json is no part of the identity")
 def test_identity_changes_with_what_the_model_computes(random_encoder):
     folder = random_encoder("bert").folder
     before = FrozenEncoder(str(folder)).identity
@@ -293,7 +287,6 @@ def test_fewer_layers_than_promised_are_an_error(random_encoder, tokens):
         encoder(*tokens)
 
 
-@pytest.mark.xfail(strict=True, reason=MISSING_WEIGHTS)
 def test_a_missing_layer_is_an_error(random_encoder):
     encoder = random_encoder("bert")
     tensors = load_file(encoder.folder / "model.safetensors")
@@ -303,7 +296,6 @@ def test_a_missing_layer_is_an_error(random_encoder):
         encoder.load()
 
 
-@pytest.mark.xfail(strict=True, reason="transformers makes up a tokenizer that knows no word")
 def test_a_missing_tokenizer_is_an_error(random_encoder):
     encoder = random_encoder("bert")
     for file in encoder.folder.glob("tokenizer*"):
@@ -312,7 +304,6 @@ def test_a_missing_tokenizer_is_an_error(random_encoder):
         encoder.tokenizer()
 
 
-@pytest.mark.xfail(strict=True, raises=UnpicklingError, reason="UnpicklingError is not caught")
 def test_a_damaged_torch_file_is_named(random_encoder):
     encoder = random_encoder("bert")
     (encoder.folder / "model.safetensors").unlink()
@@ -321,7 +312,6 @@ def test_a_damaged_torch_file_is_named(random_encoder):
         encoder.load()
 
 
-@pytest.mark.xfail(strict=True, raises=AttributeError, reason="num_hidden_layers is taken for granted")
 def test_a_model_without_attention_layers_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     with pytest.raises(InputError, match=str(tmp_path)):

@@ -65,7 +65,6 @@ def test_what_is_no_installed_package_is_named(name):
         model_folder(f"package:{name}/model")
 
 
-@pytest.mark.xfail(strict=True, raises=ModuleNotFoundError, reason="find_spec imports the parent of a dotted name")
 def test_a_dotted_package_that_is_not_installed_is_named():
     with pytest.raises(InputError, match="is not installed"):
         model_folder("package:no_such_package.inner/model")

@@ -97,7 +97,6 @@ def test_hidden_states_are_averaged_over_pieces():
             torch.testing.assert_close(pooled[place, word], expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="membership is float32, the product needs one type")
 def test_bfloat16_maps_can_be_pooled(maps):
     """MPNet and DeBERTa hand out bfloat16 maps when they are loaded in bfloat16."""
     pooled = WordPooler(WORD_IDS, WORDS)(maps.bfloat16())

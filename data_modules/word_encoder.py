@@ -1,0 +1,66 @@
+"""Word maps and hidden states of a batch, on the device where the batch is."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from data_modules.buckets import Budget
+from data_modules.encoder import FrozenEncoder
+from data_modules.errors import ConfigError, require_choice
+from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
+
+TOKEN_TENSORS = ("input_ids", "attention_mask", "word_ids")
+
+
+class WordEncoder:
+    """Asks a frozen encoder for maps, for one layer's states, for both or for nothing."""
+
+    def __init__(self, encoder: FrozenEncoder, maps: bool, hidden_layer: int | None, from_word: str, budget: Budget) -> None:
+        if hidden_layer is not None and not 0 <= hidden_layer <= encoder.layers:
+            raise ConfigError(f"data.hidden_layer={hidden_layer}: expected 0 (embeddings) to {encoder.layers}.")
+        require_choice("data.from_word", from_word, FROM_WORD)
+        self.encoder, self.maps, self.hidden_layer, self.from_word = encoder, maps, hidden_layer, from_word
+        self.budget = budget
+
+    @property
+    def outputs(self) -> list[str]:
+        """What is asked for."""
+        return [name for name, asked in (("maps", self.maps), ("hidden", self.hidden_layer is not None)) if asked]
+
+    def shape(self, output: str, words: int) -> tuple[int, ...]:
+        """The shape of an output of one example."""
+        maps = (self.encoder.layers, self.encoder.heads, words, words)
+        return maps if output == "maps" else (words, self.encoder.config.hidden_size)
+
+    def identity(self, output: str) -> list[object]:
+        """All that decides an output besides the tokens; the encoder's name does not, its weights do."""
+        encoder = {key: value for key, value in self.encoder.identity.items() if key != "name"}
+        return [output, encoder, self.from_word if output == "maps" else self.hidden_layer]
+
+    def __call__(self, batch: dict, autocast: AbstractContextManager | None = None) -> dict[str, Tensor]:
+        """The outputs of a batch, computed in pieces that keep within the budget."""
+        examples, tokens = batch["input_ids"].shape
+        words, size = batch["mask"].shape[1], self.budget.examples(tokens)
+        parts = []
+        for start in range(0, examples, size):
+            piece = (batch[name][start : start + size] for name in TOKEN_TENSORS)
+            parts.append(self._piece(*piece, words, autocast or nullcontext()))
+        return {
+            name: torch.cat([part[name] for part in parts]) if len(parts) > 1 else parts[0][name] for name in self.outputs
+        }
+
+    def _piece(
+        self, input_ids: Tensor, attention_mask: Tensor, word_ids: Tensor, words: int, autocast: AbstractContextManager
+    ) -> dict[str, Tensor]:
+        layers = self.encoder.layers if self.maps else 0
+        # Made outside inference mode, so that a probe may learn from it.
+        maps = torch.empty(layers, len(input_ids), self.encoder.heads, words, words, device=input_ids.device)
+        pooler, layer = WordPooler(word_ids, words, self.from_word), iter(maps)
+        sink = (lambda weights: pooler.write(weights, next(layer))) if self.maps else None
+        with autocast:
+            hidden = self.encoder(input_ids, attention_mask, sink, hidden_states=self.hidden_layer is not None)
+        outputs = {"maps": maps.transpose(0, 1)} if self.maps else {}
+        if hidden is not None:
+            outputs["hidden"] = pool_hidden(hidden[self.hidden_layer].clone().float(), word_ids, words)
+        return outputs
