@@ -4,12 +4,14 @@ import hashlib
 import json
 import shutil
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
+from data_modules.attention import streamed_attention, weights_go_to
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, InputError
 
@@ -126,6 +128,26 @@ def test_two_encoders_keep_their_maps_apart(random_encoder, tokens):
     first(*tokens, sink=run_the_second)
     assert torch.equal(torch.stack(again), outer)
     assert torch.equal(torch.stack(inner), streamed_maps(second, *tokens))
+
+
+@pytest.mark.parametrize("scaling", [None, 0.3])
+def test_attention_by_hand(scaling):
+    """Grouped keys, an additive mask and a scale of the model's own; the sink sees the weights before dropout."""
+    random = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, heads, 5, 8, generator=random) for heads in (4, 2, 2))
+    mask = torch.zeros(2, 1, 5, 5).index_fill_(-1, torch.tensor([4]), -torch.inf)
+    received, module = [], torch.nn.Identity().train()
+    with weights_go_to(received.append):
+        context, _ = streamed_attention(module, query, key, value, mask, scaling, dropout=0.0)
+        streamed_attention(module, query, key, value, mask, scaling, dropout=0.9)
+    for example, head, row in product(range(2), range(4), range(5)):
+        keys, values = key[example, head // 2], value[example, head // 2]
+        scores = [float(query[example, head, row] @ keys[j]) * (scaling or 8**-0.5) for j in range(4)]
+        powers = torch.tensor([*scores, -torch.inf]).exp()
+        expected = powers / powers.sum()
+        torch.testing.assert_close(received[0][example, head, row], expected)
+        torch.testing.assert_close(context[example, row, head], expected @ values, atol=1e-5, rtol=0)
+    assert torch.equal(received[0], received[1])
 
 
 def test_encoder_is_frozen_and_in_eval_mode(random_encoder):
