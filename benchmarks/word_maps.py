@@ -10,12 +10,13 @@ from transformers import AutoModel, PreTrainedModel
 
 from benchmarks.samples import RunsOfWords, ready
 from benchmarks.timing import Comparison, interleaved
-from data_modules.attention_data_module import HostBatch
+from data_modules.attention_data_module import AttentionDataModule, HostBatch
 from data_modules.encoder import FrozenEncoder
 from data_modules.examples import Encoded
+from data_modules.treebank import SAMPLE, TreebankDataModule
 
 LENGTHS = (20, 40, 64, 128)
-BATCH_TOKENS = 2048
+BATCH_TOKENS = 1024
 SPREAD = (*range(20, 129), *range(20, 129))
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -26,7 +27,12 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     floor = plain_model(encoder, "sdpa")
     for length in LENGTHS:
         yield against_forward_pass(encoder, floor, length, repeats)
-    yield against_single_sentences(encoder, plain_model(encoder, "eager"), repeats)
+    eager = plain_model(encoder, "eager")
+    treebank = ready(TreebankDataModule(encoder=encoder, test=str(SAMPLE)))
+    yield against_single_sentences(treebank, eager, repeats, "treebank sentences", 3)
+    # The longer the input, the more of both sides is the forward pass itself.
+    spread = ready(RunsOfWords(encoder, SPREAD))
+    yield against_single_sentences(spread, eager, repeats, f"inputs of {SPREAD[0]}-{SPREAD[-1]} tokens", 2)
 
 
 def plain_model(encoder: FrozenEncoder, attention: str) -> PreTrainedModel:
@@ -59,9 +65,10 @@ def require_same_states(encoder: FrozenEncoder, floor: PreTrainedModel, batch: H
         assert_close(states[real], floor(**inputs).last_hidden_state[real], **TOLERANCE)
 
 
-def against_single_sentences(encoder: FrozenEncoder, eager: PreTrainedModel, repeats: int) -> Comparison:
+def against_single_sentences(
+    data: AttentionDataModule, eager: PreTrainedModel, repeats: int, what: str, required: float
+) -> Comparison:
     """Mixed lengths through the bucketed datamodule, against one sentence and one word at a time."""
-    data = ready(RunsOfWords(encoder, SPREAD))
     items = data.splits["test"].items
     require_same_maps(data, eager)
 
@@ -74,8 +81,7 @@ def against_single_sentences(encoder: FrozenEncoder, eager: PreTrainedModel, rep
             maps_word_by_word(eager, item)
 
     times = interleaved(streamed, one_at_a_time, repeats)
-    what = f"bucketed / one at a time, {len(items)} sentences of {SPREAD[0]}-{SPREAD[-1]} tokens"
-    return Comparison(what, *times, 3, "times faster")
+    return Comparison(f"bucketed / one at a time, {len(items)} {what}", *times, required, "times faster")
 
 
 @torch.inference_mode()
@@ -88,7 +94,7 @@ def maps_word_by_word(eager: PreTrainedModel, item: Encoded) -> Float[Tensor, "l
     return torch.stack([to_words[:, :, tokens].mean(-2) for tokens in pieces], dim=-2)
 
 
-def require_same_maps(data: RunsOfWords, eager: PreTrainedModel) -> None:
+def require_same_maps(data: AttentionDataModule, eager: PreTrainedModel) -> None:
     """Every sentence's maps are equal, whichever way they are made."""
     loader, items = data.test_dataloader(), data.splits["test"].items
     for places, batch in zip(loader.batch_sampler, loader, strict=True):

@@ -11,7 +11,7 @@ from benchmarks.timing import Comparison, Work, interleaved
 from data_modules.batch import AttentionBatch
 from probes.scorers import AttentionWordScorer, Scores
 
-LAYERS, HEADS, BATCH, WORDS = 12, 12, 16, 25
+LAYERS, HEADS, BATCH, WORDS = 12, 12, 16, 50
 SIZES = (50, 100, 200, 300)
 
 
@@ -63,7 +63,7 @@ def step(scorer: nn.Module, batch: AttentionBatch) -> None:
 
 
 def random_batch(size: int) -> AttentionBatch:
-    """Maps whose rows sum to one, and random vectors; no padding."""
-    maps = torch.randn(BATCH, LAYERS, HEADS, WORDS, WORDS).softmax(-1)
+    """Maps whose rows sum to one, laid out as the map store gives them, and random vectors; no padding."""
+    maps = torch.randn(BATCH, WORDS, WORDS, LAYERS, HEADS).softmax(2).permute(0, 3, 4, 1, 2)
     mask = torch.ones(BATCH, WORDS, dtype=torch.bool)
     return AttentionBatch(mask=mask, gold={}, maps=maps, vectors=torch.randn(BATCH, WORDS, size))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from sys import intern
 
 from data_modules.errors import InputError
 
@@ -84,10 +85,11 @@ def _sentence(file: Path, rows: list[tuple[int, list[str]]]) -> Sentence:
     heads = [_head(file, number, row, place, len(words)) for place, (number, row) in enumerate(words, start=1)]
     _require_tree(file, [number for number, _ in words], heads)
     return Sentence(
-        words=tuple(row[1] for _, row in words),
-        upos=tuple(row[3] for _, row in words),
+        # The same string is kept once, however many sentences use it.
+        words=tuple(intern(row[1]) for _, row in words),
+        upos=tuple(intern(row[3]) for _, row in words),
         heads=tuple(heads),
-        relations=tuple(row[7] for _, row in words),
+        relations=tuple(intern(row[7]) for _, row in words),
         source=f"{file}:{words[0][0]}",
     )
 

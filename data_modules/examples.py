@@ -16,6 +16,7 @@ from data_modules.word_vectors import UNKNOWN, VectorTable
 
 NO_WORD = -1
 ROOT = 0
+AT_ONCE = 1000  # examples that the tokenizer gets at once; what it says of them takes more memory than they do
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,18 @@ def encode(
 ) -> Split:
     """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
     split = Split([])
-    encoding = tokenizer([list(example.words) for example in examples], is_split_into_words=True, verbose=False)
-    for place, example in enumerate(examples):
-        ids = np.array(encoding["input_ids"][place], dtype=np.int32)
-        if len(ids) > max_pieces:
-            split.skipped += 1
-            continue
-        word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
-        vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
-        split.dropped_words += len(example.words) - len(set(word_ids[word_ids > ROOT].tolist()))
-        split.items.append(Encoded(example, ids, word_ids, vector_ids))
+    for start in range(0, len(examples), AT_ONCE):
+        part = examples[start : start + AT_ONCE]
+        encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
+        for place, example in enumerate(part):
+            ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+            if len(ids) > max_pieces:
+                split.skipped += 1
+                continue
+            word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
+            vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
+            split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
+            split.items.append(Encoded(example, ids, word_ids, vector_ids))
     return split
 
 

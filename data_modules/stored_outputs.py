@@ -12,9 +12,9 @@ from data_modules.buckets import budget_batches
 from data_modules.examples import Split, collate
 from data_modules.map_store import MapStore
 from data_modules.progress import progress
-from data_modules.word_encoder import WordEncoder
+from data_modules.word_encoder import STORED_AXES, WordEncoder
 
-FORMAT = 1
+FORMAT = 2
 
 
 def open_stores(split: Split, words: WordEncoder, folder: Path) -> None:
@@ -22,7 +22,7 @@ def open_stores(split: Split, words: WordEncoder, folder: Path) -> None:
     for output in words.outputs:
         examples = ((item.input_ids, item.word_ids) for item in split.items)
         key = MapStore.key([FORMAT, *words.identity(output)], examples)
-        split.stores[output] = MapStore(folder / key, [words.shape(output, item.size) for item in split.items])
+        split.stores[output] = MapStore(folder / key, [words.stored_shape(output, item.size) for item in split.items])
 
 
 def missing_shards(split: Split, rank: int, processes: int) -> list[tuple[str, int]]:
@@ -56,6 +56,6 @@ def _outputs(
 ) -> Iterator[tuple[int, np.ndarray]]:
     for batch in budget_batches(split.lengths[places], words.budget):
         tokens = move_data_to_device(collate([(split.items[place], {}) for place in places[batch]]), device)
-        arrays = words(tokens, autocast)[output].half().cpu().numpy()
+        arrays = words(tokens, autocast)[output].half().permute(STORED_AXES[output]).contiguous().cpu().numpy()
         for place, array in zip(places[batch], arrays, strict=True):
-            yield place, array[tuple(map(slice, words.shape(output, split.items[place].size)))]
+            yield place, array[tuple(map(slice, words.stored_shape(output, split.items[place].size)))]

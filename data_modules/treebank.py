@@ -1,7 +1,6 @@
 """Treebanks: sentences with gold dependencies."""
 
 import zlib
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -40,26 +39,27 @@ class TreebankDataModule(AttentionDataModule):
     def files(self) -> list[Path]:
         return [file for path in self.paths.values() for file in conllu_files(path)]
 
-    @cached_property
     def sentences(self) -> dict[str, list[Sentence]]:
-        """The sentences of each split."""
+        """The sentences of each split, read anew; the examples hold all that is used later."""
         splits = {name: read_conllu(conllu_files(path), self.limit) for name, path in self.paths.items()}
         if "train" in splits and "val" not in splits:
             splits["train"], splits["val"] = hold_out(splits["train"], self.seed)
         return splits
 
-    @cached_property
+    def read(self) -> dict[str, list[Example]]:
+        splits = self.sentences()
+        self._relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
+        number = {relation: place for place, relation in enumerate(self._relations)}
+        return {name: [self._example(s, number) for s in part] for name, part in splits.items()}
+
+    @property
     def relations(self) -> list[str]:
         """All relations of the data, by name."""
-        return sorted({relation for part in self.sentences.values() for s in part for relation in s.relations})
+        return self._relations if self.examples else []
 
     @property
     def facts(self) -> dict[str, object]:
         return {**super().facts, "relations": self.relations}
-
-    def read(self) -> dict[str, list[Example]]:
-        number = {relation: place for place, relation in enumerate(self.relations)}
-        return {name: [self._example(s, number) for s in part] for name, part in self.sentences.items()}
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         gold = {
@@ -68,7 +68,8 @@ class TreebankDataModule(AttentionDataModule):
             "punctuation": [relation.partition(":")[0] == PUNCTUATION for relation in sentence.relations],
             "control": control_heads(sentence.words, self.seed),
         }
-        return Example(sentence.words, {name: np.array([IGNORE, *values]) for name, values in gold.items()})
+        arrays = {name: np.array([IGNORE, *values], dtype=np.int16) for name, values in gold.items()}
+        return Example(sentence.words, arrays)
 
 
 def hold_out(sentences: list[Sentence], seed: int) -> tuple[list[Sentence], list[Sentence]]:

@@ -10,6 +10,7 @@ from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, require_choice
 from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
 
+STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}  # (batch, query, key, layer, head); its own inverse
 TOKEN_TENSORS = ("input_ids", "attention_mask", "word_ids")
 
 
@@ -28,9 +29,9 @@ class WordEncoder:
         """What is asked for."""
         return [name for name, asked in (("maps", self.maps), ("hidden", self.hidden_layer is not None)) if asked]
 
-    def shape(self, output: str, words: int) -> tuple[int, ...]:
-        """The shape of an output of one example."""
-        maps = (self.encoder.layers, self.encoder.heads, words, words)
+    def stored_shape(self, output: str, words: int) -> tuple[int, ...]:
+        """The shape in which an output of one example is stored: all heads of a pair of words side by side."""
+        maps = (words, words, self.encoder.layers, self.encoder.heads)
         return maps if output == "maps" else (words, self.encoder.config.hidden_size)
 
     def identity(self, output: str) -> list[object]:

@@ -25,8 +25,8 @@ class AttentionScorer(nn.Module):
         self.dependent_to_head = nn.Parameter(torch.zeros(facts["layers"], facts["heads"]))
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        weights = torch.stack([self.head_to_dependent, self.dependent_to_head])
-        ahead, back = torch.einsum("blhij,clh->cbij", batch.maps, weights)
+        weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
+        ahead, back = (maps_last(batch) @ weights).unbind(-1)
         return ahead + back.transpose(1, 2)
 
     def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
@@ -53,11 +53,21 @@ class AttentionWordScorer(nn.Module):
         nn.init.zeros_(self.key.weight)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        maps = batch.maps.flatten(1, 2)
+        maps = maps_last(batch)
         by_query = self.query(batch.vectors).unflatten(-1, (2, self.maps))
         by_key = self.key(batch.vectors).unflatten(-1, (2, self.maps))
-        pairs = torch.einsum("bkij,bick->cbij", maps, by_query) + torch.einsum("bkij,bjck->cbij", maps, by_key)
-        return pairs[0] + pairs[1].transpose(1, 2)
+        rows = torch.bmm(by_query.flatten(0, 1), maps.flatten(0, 1).mT)
+        query_ahead, query_back = rows.unflatten(0, by_query.shape[:2]).unbind(2)
+        # One sentence at a time, since a product over the keys of all would first copy the maps.
+        by_sentence = [torch.bmm(weights, grid.permute(1, 2, 0)) for weights, grid in zip(by_key, maps, strict=True)]
+        key_ahead, key_back = torch.stack(by_sentence).unbind(2)
+        # Rows are candidates in the first bracket, words in the second.
+        return (query_ahead + key_back) + (key_ahead + query_back).transpose(1, 2)
+
+
+def maps_last(batch: AttentionBatch) -> Float[Tensor, "batch query key map"]:
+    """The maps with all heads of a pair side by side; as the map store lays them out, this costs nothing."""
+    return batch.maps.permute(0, 3, 4, 1, 2).flatten(3)
 
 
 class DistanceWordScorer(nn.Module):

@@ -107,24 +107,24 @@ def test_another_seed_holds_out_others():
 
 def test_train_alone_gives_up_a_tenth(minilm):
     data = TreebankDataModule(encoder=minilm, train=str(SAMPLE / "train.conllu"), seed=1)
-    assert {name: len(part) for name, part in data.sentences.items()} == {"train": 126, "val": 14}
-    together = data.sentences["train"] + data.sentences["val"]
+    assert {name: len(part) for name, part in data.sentences().items()} == {"train": 126, "val": 14}
+    together = data.sentences()["train"] + data.sentences()["val"]
     assert {s.source for s in together} == {s.source for s in read_conllu([SAMPLE / "train.conllu"])}
 
 
 def test_val_file_leaves_train_whole(two, minilm):
     data = TreebankDataModule(encoder=minilm, train=str(SAMPLE / "train.conllu"), val=two)
-    assert {name: len(part) for name, part in data.sentences.items()} == {"train": 140, "val": 2}
+    assert {name: len(part) for name, part in data.sentences().items()} == {"train": 140, "val": 2}
 
 
 def test_one_sentence_is_too_few_to_hold_any_out(two, minilm):
     with pytest.raises(ConfigError, match="data.val is missing"):
-        TreebankDataModule(encoder=minilm, train=two, limit=1).sentences  # noqa: B018
+        TreebankDataModule(encoder=minilm, train=two, limit=1).sentences()  # noqa: B018
 
 
 def test_sample_is_used_when_no_file_is_given(minilm, sample):
     data = TreebankDataModule(encoder=minilm)
-    assert data.sentences == sample
+    assert data.sentences() == sample
     assert data.files == [SAMPLE / f"{name}.conllu" for name in ("train", "val", "test")]
 
 
@@ -138,7 +138,7 @@ def test_asking_for_a_split_without_file_names_its_key(two, minilm, ready, given
 
 
 def test_limit_counts_sentences_of_each_split(minilm, sample):
-    sentences = TreebankDataModule(encoder=minilm, limit=3).sentences
+    sentences = TreebankDataModule(encoder=minilm, limit=3).sentences()
     assert sentences == {name: part[:3] for name, part in sample.items()}
 
 
@@ -150,7 +150,7 @@ def test_a_limit_below_one_is_a_configuration_error(minilm, limit):
 
 def test_missing_file_is_named(minilm):
     with pytest.raises(InputError, match="^/no/such/file.conllu: no such file"):
-        TreebankDataModule(encoder=minilm, test="/no/such/file.conllu").sentences  # noqa: B018
+        TreebankDataModule(encoder=minilm, test="/no/such/file.conllu").sentences()  # noqa: B018
 
 
 def control_of(word, seed):
@@ -270,6 +270,6 @@ def test_sample_ids_are_unique():
 def test_gold_numbers_relations_alike_in_all_splits(minilm):
     data = TreebankDataModule(encoder=minilm, limit=20)
     for name, examples in data.examples.items():
-        for example, sentence in zip(examples, data.sentences[name], strict=True):
+        for example, sentence in zip(examples, data.sentences()[name], strict=True):
             assert [data.relations[number] for number in example.gold["relations"][1:]] == list(sentence.relations)
             assert np.array_equal(example.gold["heads"][1:], sentence.heads)
