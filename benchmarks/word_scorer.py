@@ -11,8 +11,9 @@ from benchmarks.timing import Comparison, Work, interleaved
 from data_modules.batch import AttentionBatch
 from probes.scorers import AttentionWordScorer, Scores
 
-LAYERS, HEADS, BATCH, WORDS = 12, 12, 16, 50
-SIZES = (50, 100, 200, 300)
+LAYERS, HEADS, BATCH = 12, 12, 16
+WORDS = (25, 50)
+SIZES = (50, 100, 300)
 
 
 class PairTensorScorer(nn.Module):
@@ -34,19 +35,20 @@ class PairTensorScorer(nn.Module):
 
 
 def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
-    """Forward and backward at each vector size; the last line is ours alone, at the largest and the smallest."""
-    works = {size: both_ways(size) for size in SIZES}
-    for size, (factorised, pairs) in works.items():
-        what = f"word scorer, factorised / tensor of pairs, vectors of {size}"
-        yield Comparison(what, *interleaved(factorised, pairs, repeats), 10, "times faster")
-    flat = interleaved(works[SIZES[-1]][0], works[SIZES[0]][0], repeats)
-    yield Comparison(f"word scorer, vectors of {SIZES[-1]} / {SIZES[0]}", *flat, 1.5, "at most")
+    """Forward and backward at each vector size; then ours alone, at the largest and the smallest."""
+    for words in WORDS:
+        works = {size: both_ways(size, words) for size in SIZES}
+        for size, (factorised, pairs) in works.items():
+            what = f"word scorer, factorised / tensor of pairs, {words} words, vectors of {size}"
+            yield Comparison(what, *interleaved(factorised, pairs, repeats), 10, "times faster")
+        flat = interleaved(works[SIZES[-1]][0], works[SIZES[0]][0], repeats)
+        yield Comparison(f"word scorer, {words} words, vectors of {SIZES[-1]} / {SIZES[0]}", *flat, 1.5, "at most")
 
 
-def both_ways(size: int) -> tuple[Work, Work]:
+def both_ways(size: int, words: int) -> tuple[Work, Work]:
     """A step of each scorer with the same parameters, whose scores are equal."""
     torch.manual_seed(0)
-    batch = random_batch(size)
+    batch = random_batch(size, words)
     factorised = AttentionWordScorer({"layers": LAYERS, "heads": HEADS, "vector_size": size})
     nn.init.normal_(factorised.query.weight, std=size**-0.5)
     nn.init.normal_(factorised.key.weight, std=size**-0.5)
@@ -62,8 +64,8 @@ def step(scorer: nn.Module, batch: AttentionBatch) -> None:
     scorer(batch).square().mean().backward()
 
 
-def random_batch(size: int) -> AttentionBatch:
+def random_batch(size: int, words: int) -> AttentionBatch:
     """Maps whose rows sum to one, laid out as the map store gives them, and random vectors; no padding."""
-    maps = torch.randn(BATCH, WORDS, WORDS, LAYERS, HEADS).softmax(2).permute(0, 3, 4, 1, 2)
-    mask = torch.ones(BATCH, WORDS, dtype=torch.bool)
-    return AttentionBatch(mask=mask, gold={}, maps=maps, vectors=torch.randn(BATCH, WORDS, size))
+    maps = torch.randn(BATCH, words, words, LAYERS, HEADS).softmax(2).permute(0, 3, 4, 1, 2)
+    mask = torch.ones(BATCH, words, dtype=torch.bool)
+    return AttentionBatch(mask=mask, gold={}, maps=maps, vectors=torch.randn(BATCH, words, size))

@@ -1,9 +1,10 @@
 """The base of all datamodules: text on the host, attention on the trainer's device."""
 
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.examples import Example, Split, collate, encode
 from data_modules.model_files import files_sha256
 from data_modules.stored_outputs import missing_shards, open_stores, write_shards
-from data_modules.word_encoder import STORED_AXES, WordEncoder
+from data_modules.word_encoder import STORED_AXES, Autocast, WordEncoder
 from data_modules.word_vectors import VectorTable, WordVectors
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class AttentionDataModule(pl.LightningDataModule):
     def splits(self) -> dict[str, Split]:
         """The examples as the encoder sees them."""
         tokenizer = self.encoder.tokenizer()
-        positions = min(self.encoder.config.max_position_embeddings, tokenizer.model_max_length)
+        positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
         if self.max_pieces > positions:
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
         splits = {
@@ -143,11 +144,11 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        open_stores(split, self.words, self.cache_dir)
+        open_stores(split, self.words, self.cache_dir, str(self.trainer.precision))
         missing = missing_shards(split, *self._place())
         if missing:
             self.encoder.load().to(device)
-        write_shards(split, missing, self.words, device, self._autocast(), f"storing {name}")
+        write_shards(split, missing, self.words, device, self._autocast, f"storing {name}")
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
         """From token ids on the device to maps on the device."""
@@ -157,10 +158,12 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
         """What the encoder says of a batch, under the trainer's precision."""
-        return self.words(batch, self._autocast()) if self.words.outputs else {}
+        return self.words(batch, self._autocast) if self.words.outputs else {}
 
-    def _autocast(self) -> AbstractContextManager:
-        return self.trainer.precision_plugin.forward_context() if self.trainer else nullcontext()
+    @property
+    def _autocast(self) -> Autocast:
+        """What makes the context for one pass in the trainer's precision."""
+        return self.trainer.precision_plugin.forward_context if self.trainer else nullcontext
 
     def train_dataloader(self) -> DataLoader:
         split = self._split("train")

@@ -1,7 +1,6 @@
 """Keeping what the encoder says of a split in map stores, so that later epochs and runs need no encoder."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +11,16 @@ from data_modules.buckets import budget_batches
 from data_modules.examples import Split, collate
 from data_modules.map_store import MapStore
 from data_modules.progress import progress
-from data_modules.word_encoder import STORED_AXES, WordEncoder
+from data_modules.word_encoder import STORED_AXES, Autocast, WordEncoder
 
 FORMAT = 2
 
 
-def open_stores(split: Split, words: WordEncoder, folder: Path) -> None:
+def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) -> None:
     """Attach to the split a store for each output, named by all that decides its content."""
     for output in words.outputs:
         examples = ((item.input_ids, item.word_ids) for item in split.items)
-        key = MapStore.key([FORMAT, *words.identity(output)], examples)
+        key = MapStore.key([FORMAT, precision, *words.identity(output)], examples)
         split.stores[output] = MapStore(folder / key, [words.stored_shape(output, item.size) for item in split.items])
 
 
@@ -37,7 +36,7 @@ def write_shards(
     shards: list[tuple[str, int]],
     words: WordEncoder,
     device: torch.device,
-    autocast: AbstractContextManager,
+    autocast: Autocast,
     description: str,
 ) -> None:
     """Encode the examples of the shards and write them."""
@@ -52,7 +51,7 @@ def _outputs(
     places: np.ndarray,
     words: WordEncoder,
     device: torch.device,
-    autocast: AbstractContextManager,
+    autocast: Autocast,
 ) -> Iterator[tuple[int, np.ndarray]]:
     for batch in budget_batches(split.lengths[places], words.budget):
         tokens = move_data_to_device(collate([(split.items[place], {}) for place in places[batch]]), device)

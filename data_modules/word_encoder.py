@@ -1,5 +1,6 @@
 """Word maps and hidden states of a batch, on the device where the batch is."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -10,6 +11,7 @@ from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, require_choice
 from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
 
+Autocast = Callable[[], AbstractContextManager]
 STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}  # (batch, query, key, layer, head); its own inverse
 TOKEN_TENSORS = ("input_ids", "attention_mask", "word_ids")
 
@@ -39,27 +41,27 @@ class WordEncoder:
         encoder = {key: value for key, value in self.encoder.identity.items() if key != "name"}
         return [output, encoder, self.from_word if output == "maps" else self.hidden_layer]
 
-    def __call__(self, batch: dict, autocast: AbstractContextManager | None = None) -> dict[str, Tensor]:
+    def __call__(self, batch: dict, autocast: Autocast = nullcontext) -> dict[str, Tensor]:
         """The outputs of a batch, computed in pieces that keep within the budget."""
         examples, tokens = batch["input_ids"].shape
         words, size = batch["mask"].shape[1], self.budget.examples(tokens)
         parts = []
         for start in range(0, examples, size):
             piece = (batch[name][start : start + size] for name in TOKEN_TENSORS)
-            parts.append(self._piece(*piece, words, autocast or nullcontext()))
+            parts.append(self._piece(*piece, words, autocast))
         return {
             name: torch.cat([part[name] for part in parts]) if len(parts) > 1 else parts[0][name] for name in self.outputs
         }
 
     def _piece(
-        self, input_ids: Tensor, attention_mask: Tensor, word_ids: Tensor, words: int, autocast: AbstractContextManager
+        self, input_ids: Tensor, attention_mask: Tensor, word_ids: Tensor, words: int, autocast: Autocast
     ) -> dict[str, Tensor]:
         layers = self.encoder.layers if self.maps else 0
         # Made outside inference mode, so that a probe may learn from it.
         maps = torch.empty(layers, len(input_ids), self.encoder.heads, words, words, device=input_ids.device)
         pooler, layer = WordPooler(word_ids, words, self.from_word), iter(maps)
         sink = (lambda weights: pooler.write(weights, next(layer))) if self.maps else None
-        with autocast:
+        with autocast():
             hidden = self.encoder(input_ids, attention_mask, sink, hidden_states=self.hidden_layer is not None)
         outputs = {"maps": maps.transpose(0, 1)} if self.maps else {}
         if hidden is not None:
