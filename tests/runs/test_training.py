@@ -102,7 +102,9 @@ def test_an_interrupted_run_resumes_to_the_same_metrics(tmp_path, how):
     ]
     status, _, err = train(*arguments, f"run_dir={tmp_path}/whole")
     assert status == 0, err
-    with subprocess.Popen(command(*arguments, f"run_dir={tmp_path}/cut"), stderr=subprocess.PIPE, text=True) as process:
+    # Started in the background, a test run ignores Ctrl-C and hands that down; the run in question must not.
+    options = {"stderr": subprocess.PIPE, "text": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(command(*arguments, f"run_dir={tmp_path}/cut"), **options) as process:
         log = tmp_path / "cut" / "logs" / "metrics.csv"
         wait_for(lambda: (tmp_path / "cut" / "checkpoints" / "last.ckpt").is_file() and log.is_file(), process)
         process.send_signal(how)
