@@ -20,12 +20,13 @@ class Budget:
         return max(1, min(self.tokens // length, self.cells // (self.maps * length * length)))
 
 
-def budget_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
-    """All examples, longest first, in batches as large as the budget allows."""
+def budget_batches(lengths: np.ndarray, budget: Budget, processes: int = 1) -> list[np.ndarray]:
+    """All examples, longest first, in batches as large as the budget allows and enough of them for all processes."""
+    share = -(-len(lengths) // processes)
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):
-        size = budget.examples(int(lengths[order[start]]))
+        size = min(share, budget.examples(int(lengths[order[start]])))
         batches.append(order[start : start + size])
         start += size
     return batches
@@ -64,7 +65,7 @@ class BudgetSampler(Sampler):
     """Batches that fill the budget, in a fixed order; for evaluation. Processes share them without overlap."""
 
     def __init__(self, lengths: np.ndarray, budget: Budget, rank: int = 0, processes: int = 1) -> None:
-        self.batches = budget_batches(lengths, budget)[rank::processes]
+        self.batches = budget_batches(lengths, budget, processes)[rank::processes]
 
     def __len__(self) -> int:
         return len(self.batches)
