@@ -24,7 +24,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"which ones (all): {', '.join(BENCHMARKS)}")
     parser.add_argument("--repeats", type=int, default=7, help=f"timings of each side, at least {LEAST_REPEATS} (7)")
-    parser.add_argument("--encoder", default=MINILM, help="hub id or folder (the packaged MiniLM)")
+    parser.add_argument("--encoder", default=MINILM, help="hub id or folder (the packaged MiniLM); memory uses its own")
     given = parser.parse_args()
     if unknown := set(given.names) - set(BENCHMARKS):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; expected any of {', '.join(BENCHMARKS)}")
