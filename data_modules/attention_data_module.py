@@ -20,7 +20,7 @@ from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.examples import Example, Split, collate, encode
 from data_modules.model_files import files_sha256
 from data_modules.stored_outputs import missing_shards, open_stores, write_shards
-from data_modules.word_encoder import STORED_AXES, Autocast, WordEncoder
+from data_modules.word_encoder import Autocast, WordEncoder, from_store
 from data_modules.word_vectors import VectorTable, WordVectors
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
         """From token ids on the device to maps on the device."""
-        stored = {name: batch[name].float().permute(STORED_AXES[name]) for name in self.words.outputs if name in batch}
+        stored = {name: from_store(name, batch[name]) for name in self.words.outputs if name in batch}
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
         return AttentionBatch(mask=batch["mask"], gold=batch["gold"], vectors=vectors, **(stored or self.encode(batch)))
 

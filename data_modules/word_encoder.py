@@ -67,3 +67,9 @@ class WordEncoder:
         if hidden is not None:
             outputs["hidden"] = pool_hidden(hidden[self.hidden_layer].clone().float(), word_ids, words)
         return outputs
+
+
+def from_store(output: str, stored: Tensor) -> Tensor:
+    """A batch of stored arrays as an output; the query comes first in memory, which suits the scorers."""
+    query_first = stored.transpose(0, 1).to(torch.float32, memory_format=torch.contiguous_format)
+    return query_first.transpose(0, 1).permute(STORED_AXES[output])

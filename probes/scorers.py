@@ -27,7 +27,7 @@ class AttentionScorer(nn.Module):
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
         ahead, back = (maps_last(batch) @ weights).unbind(-1)
-        return ahead + back.transpose(1, 2)
+        return ahead.transpose(0, 1) + back.permute(1, 2, 0)
 
     def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
         """What was learnt about each head."""
@@ -53,21 +53,23 @@ class AttentionWordScorer(nn.Module):
         nn.init.zeros_(self.key.weight)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        maps = maps_last(batch)
-        by_query = self.query(batch.vectors).unflatten(-1, (2, self.maps))
-        by_key = self.key(batch.vectors).unflatten(-1, (2, self.maps))
-        rows = torch.bmm(by_query.flatten(0, 1), maps.flatten(0, 1).mT)
-        query_ahead, query_back = rows.unflatten(0, by_query.shape[:2]).unbind(2)
-        # One sentence at a time, since a product over the keys of all would first copy the maps.
-        by_sentence = [torch.bmm(weights, grid.permute(1, 2, 0)) for weights, grid in zip(by_key, maps, strict=True)]
-        key_ahead, key_back = torch.stack(by_sentence).unbind(2)
+        maps, vectors = maps_last(batch), batch.vectors
+        by_query = self.query(vectors.transpose(0, 1)).unflatten(-1, (2, self.maps))
+        by_key = self.key(vectors).unflatten(-1, (2, self.maps))
+        rows = torch.bmm(by_query.flatten(0, 1), maps.flatten(0, 1).mT).unflatten(0, by_query.shape[:2])
+        columns = torch.bmm(by_key.flatten(0, 1), maps.flatten(1, 2).permute(1, 2, 0)).unflatten(0, by_key.shape[:2])
+        query_ahead, query_back = rows.transpose(0, 1).unbind(2)
+        key_ahead, key_back = columns.unbind(2)
         # Rows are candidates in the first bracket, words in the second.
         return (query_ahead + key_back) + (key_ahead + query_back).transpose(1, 2)
 
 
-def maps_last(batch: AttentionBatch) -> Float[Tensor, "batch query key map"]:
-    """The maps with all heads of a pair side by side; as the map store lays them out, this costs nothing."""
-    return batch.maps.permute(0, 3, 4, 1, 2).flatten(3)
+def maps_last(batch: AttentionBatch) -> Float[Tensor, "query batch key map"]:
+    """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing.
+
+    With the query first, all rows and all columns of a batch are each one batch of matrices, without a copy.
+    """
+    return batch.maps.permute(3, 0, 4, 1, 2).flatten(3)
 
 
 class DistanceWordScorer(nn.Module):
