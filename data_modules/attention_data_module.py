@@ -12,6 +12,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
+from transformers import PreTrainedTokenizerBase
 
 from data_modules.batch import AttentionBatch
 from data_modules.buckets import BucketSampler, Budget, BudgetSampler
@@ -30,6 +31,9 @@ HostBatch = dict[str, Tensor | dict[str, Tensor]]
 
 class AttentionDataModule(pl.LightningDataModule):
     """Runs the frozen encoder on each batch once it is on the device; a subclass says what the examples are."""
+
+    units = "words"
+    kind: str  # what the gold annotation is about, for those who ask for a kind of data
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class AttentionDataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
-        self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget)
+        self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
         self.encoder, self.vectors = encoder, vectors
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
@@ -83,9 +87,7 @@ class AttentionDataModule(pl.LightningDataModule):
         positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
         if self.max_pieces > positions:
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
-        splits = {
-            name: encode(examples, tokenizer, self.max_pieces, self.vector_table) for name, examples in self.examples.items()
-        }
+        splits = {name: self.tokenise(examples, tokenizer) for name, examples in self.examples.items()}
         for name, split in splits.items():
             if not len(split):
                 raise InputError(f"no {name} example is left: {split.skipped} exceed data.max_pieces={self.max_pieces}.")
@@ -95,10 +97,15 @@ class AttentionDataModule(pl.LightningDataModule):
                 log.warning("%s: %d words have no piece in the vocabulary and get no attention.", name, split.dropped_words)
         return splits
 
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        """The examples of a split as the encoder sees them."""
+        return encode(examples, tokenizer, self.max_pieces, self.vector_table)
+
     @property
     def facts(self) -> dict[str, object]:
         """What a module must know of the data to take its shape: plain numbers and names."""
         return {
+            "kind": self.kind,
             "layers": self.encoder.layers,
             "heads": self.encoder.heads,
             "hidden_size": self.encoder.config.hidden_size,
@@ -113,9 +120,15 @@ class AttentionDataModule(pl.LightningDataModule):
             "data": {str(file): files_sha256([file]) for file in self.files},
             "vectors": self._vector_provenance(),
             "examples": {name: len(split) for name, split in self.splits.items()},
+            "left_out": self.left_out if self.splits else {},
             "skipped": {name: split.skipped for name, split in self.splits.items()},
             "words_without_pieces": {name: split.dropped_words for name, split in self.splits.items()},
         }
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What the reader left out, besides inputs that are too long."""
+        return {}
 
     def _vector_provenance(self) -> dict[str, object] | None:
         if not self.vectors:
@@ -154,7 +167,8 @@ class AttentionDataModule(pl.LightningDataModule):
         """From token ids on the device to maps on the device."""
         stored = {name: from_store(name, batch[name]) for name in self.words.outputs if name in batch}
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
-        return AttentionBatch(mask=batch["mask"], gold=batch["gold"], vectors=vectors, **(stored or self.encode(batch)))
+        outputs = stored or self.encode(batch)
+        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], vectors=vectors, **outputs)
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
         """What the encoder says of a batch, under the trainer's precision."""

@@ -10,10 +10,15 @@ IGNORE = -100  # gold value of ROOT and of padding
 
 @dataclass
 class AttentionBatch:
-    """Word maps and gold annotation of some sentences, on the device; index 0 of every word axis is ROOT."""
+    """Maps and gold annotation of some inputs, on the device.
+
+    The unit of a map is a word, where index 0 of every word axis is ROOT, or a token. `index` is the place of an
+    input in its split. Gold is padded with IGNORE and has one value per unit, or per whatever it is about.
+    """
 
     mask: Bool[Tensor, "batch word"]
-    gold: dict[str, Int[Tensor, "batch word"]]
+    gold: dict[str, Int[Tensor, "batch _"]]
+    index: Int[Tensor, "batch"] | None = None
     maps: Float[Tensor, "batch layer head query key"] | None = None
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None

@@ -1,14 +1,24 @@
 """CoNLL-U in: words with gold heads and relations, checked line by line."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from sys import intern
 
 from data_modules.errors import InputError
+from data_modules.model_files import local_path
 
 COLUMNS = 10
+Row = tuple[int, list[str]]  # a line's number and its columns
+
+
+@dataclass
+class Block:
+    """The lines of one sentence."""
+
+    comments: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Sentence:
 
 def conllu_files(path: str | Path) -> list[Path]:
     """The file itself, or the *.conllu files of a folder."""
-    path = Path(path).expanduser()
+    path = local_path(path)
     if path.is_dir():
         files = sorted(path.glob("*.conllu"))
         if not files:
@@ -40,27 +50,33 @@ def read_conllu(files: Iterable[Path], limit: int | None = None) -> list[Sentenc
     sentences: list[Sentence] = []
     for file in files:
         wanted = None if limit is None else limit - len(sentences)
-        found = list(islice(_sentences(file), wanted))
+        found = list(islice((sentence(file, block.rows) for block in blocks(file)), wanted))
         if not found and wanted != 0:
             raise InputError(f"{file}: expected at least one sentence, found none.")
         sentences += found
     return sentences
 
 
-def _sentences(file: Path) -> Iterator[Sentence]:
-    rows: list[tuple[int, list[str]]] = []
+def blocks(file: Path) -> Iterator[Block]:
+    """The sentences of a file as they are written."""
+    block = Block()
+    for number, line in lines(file):
+        if line.startswith("#"):
+            block.comments.append(line)
+        elif line.strip():
+            block.rows.append((number, _columns(file, number, line)))
+        elif block.rows:
+            yield block
+            block = Block()
+    if block.rows:
+        yield block
+
+
+def lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers."""
     with file.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
-            line = _text(file, number, raw)
-            if line.startswith("#"):
-                continue
-            if line.strip():
-                rows.append((number, _columns(file, number, line)))
-            elif rows:
-                yield _sentence(file, rows)
-                rows = []
-    if rows:
-        yield _sentence(file, rows)
+            yield number, _text(file, number, raw)
 
 
 def _text(file: Path, number: int, raw: bytes) -> str:
@@ -77,11 +93,17 @@ def _columns(file: Path, number: int, line: str) -> list[str]:
     return columns
 
 
-def _sentence(file: Path, rows: list[tuple[int, list[str]]]) -> Sentence:
-    # Multiword ranges (3-4) and empty nodes (5.1) are not words of the tree.
+def word_rows(file: Path, rows: list[Row]) -> list[Row]:
+    """The rows of words; multiword ranges (3-4) and empty nodes (5.1) are not words of the tree."""
     words = [(number, row) for number, row in rows if "-" not in row[0] and "." not in row[0]]
     if not words:
         raise InputError(f"{file}:{rows[0][0]}: expected at least one word in the sentence, found none.")
+    return words
+
+
+def sentence(file: Path, rows: list[Row]) -> Sentence:
+    """A sentence from its rows, checked to be a tree."""
+    words = word_rows(file, rows)
     heads = [_head(file, number, row, place, len(words)) for place, (number, row) in enumerate(words, start=1)]
     _require_tree(file, [number for number, _ in words], heads)
     return Sentence(

@@ -1,5 +1,7 @@
 """Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -26,6 +28,8 @@ class LastLayerSeen(Exception):
 
 class FrozenEncoder(nn.Module):
     """An encoder in eval mode that never learns; its weights are read on `load`."""
+
+    masks_tokens = False  # whether its inputs must have masked tokens, with labels beside them
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class FrozenEncoder(nn.Module):
         attention_mask: Int[Tensor, "batch token"],
         sink: Sink | None = None,
         hidden_states: bool = False,
+        token_type_ids: Int[Tensor, "batch token"] | None = None,
     ) -> tuple[Float[Tensor, "batch token size"], ...] | None:
         """Give each layer's maps to the sink; return all hidden states (embeddings first) on request."""
         received = 0
@@ -115,6 +120,8 @@ class FrozenEncoder(nn.Module):
                 raise LastLayerSeen
 
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if token_type_ids is not None:
+            inputs["token_type_ids"] = token_type_ids
         output = None
         try:
             with weights_go_to(counting_sink):
@@ -139,7 +146,8 @@ def load_model(folder: Path, init: str, dtype: torch.dtype, seed: int, remote: b
     """The model with its own weights, with none of them, or with its embeddings only."""
     options = {"trust_remote_code": remote, "dtype": dtype, "attn_implementation": "eager"}
     try:
-        trained, report = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
+        with quiet_loading():
+            trained, report = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
     except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise InputError(f"{folder}: the weights cannot be read ({first_line(error)}).") from error
     # Checkpoints of other tasks may lack the pooler, which no map depends on.
@@ -153,6 +161,17 @@ def load_model(folder: Path, init: str, dtype: torch.dtype, seed: int, remote: b
     if init == "embeddings":
         copy_embeddings(trained, model)
     return model
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Without transformers' own page on tensors that are missing or not needed; what matters is said in our sentence."""
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
 
 
 def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:

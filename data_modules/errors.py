@@ -27,3 +27,9 @@ def require_choice(key: str, value: object, choices: Iterable[str]) -> None:
     *most, last = choices
     if value not in (*most, last):
         raise ConfigError(f"{key}={value}: expected {', '.join(most)} or {last}.")
+
+
+def require_limit(limit: object) -> None:
+    """Refuse a number of examples that is none."""
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ConfigError(f"data.limit={limit}: expected a whole number from 1, or null for all.")

@@ -15,6 +15,7 @@ from data_modules.map_store import MapStore
 from data_modules.word_vectors import UNKNOWN, VectorTable
 
 NO_WORD = -1
+MODEL_INPUTS = {"token_type_ids": 0, "labels": IGNORE}  # what an encoder may get besides ids and mask, and its padding
 ROOT = 0
 AT_ONCE = 1000  # examples that the tokenizer gets at once; what it says of them takes more memory than they do
 
@@ -29,17 +30,17 @@ class Example:
 
 @dataclass(frozen=True)
 class Encoded:
-    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for [CLS]."""
+    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for [CLS].
+
+    `size` counts the units of its maps, words with ROOT or tokens; `model_inputs` holds what else the encoder gets.
+    """
 
     example: Example
     input_ids: np.ndarray
     word_ids: np.ndarray
+    size: int
     vector_ids: np.ndarray | None = None
-
-    @property
-    def size(self) -> int:
-        """Words with ROOT."""
-        return len(self.example.words) + 1
+    model_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,8 +55,8 @@ class Split(Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> tuple[Encoded, dict[str, np.ndarray]]:
-        return self.items[place], {name: store[place] for name, store in self.stores.items()}
+    def __getitem__(self, place: int) -> tuple[int, Encoded, dict[str, np.ndarray]]:
+        return place, self.items[place], {name: store[place] for name, store in self.stores.items()}
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -79,7 +80,7 @@ def encode(
             word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
             vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
             split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
-            split.items.append(Encoded(example, ids, word_ids, vector_ids))
+            split.items.append(Encoded(example, ids, word_ids, len(example.words) + 1, vector_ids))
     return split
 
 
@@ -92,9 +93,9 @@ def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None
     return word_ids
 
 
-def collate(rows: list[tuple[Encoded, dict[str, np.ndarray]]]) -> dict[str, Tensor | dict[str, Tensor]]:
+def collate(rows: list[tuple[int, Encoded, dict[str, np.ndarray]]]) -> dict[str, Tensor | dict[str, Tensor]]:
     """Pad to the longest; a dict of tensors, which torch and Lightning know how to pin and move."""
-    items = [item for item, _ in rows]
+    items = [item for _, item, _ in rows]
     gold = {name: pad([item.example.gold[name] for item in items], IGNORE) for name in items[0].example.gold}
     batch = {
         "input_ids": pad([item.input_ids for item in items], 0),
@@ -102,11 +103,15 @@ def collate(rows: list[tuple[Encoded, dict[str, np.ndarray]]]) -> dict[str, Tens
         "word_ids": pad([item.word_ids for item in items], NO_WORD),
         "mask": pad([np.ones(item.size, dtype=np.int64) for item in items], 0).bool(),
         "gold": gold,
+        "index": torch.tensor([place for place, _, _ in rows]),
     }
+    for name, padding in MODEL_INPUTS.items():
+        if name in items[0].model_inputs:
+            batch[name] = pad([item.model_inputs[name] for item in items], padding)
     if items[0].vector_ids is not None:
         batch["vector_ids"] = pad([item.vector_ids for item in items], 0)
-    for name in rows[0][1]:
-        batch[name] = pad_blocks([stored[name] for _, stored in rows])
+    for name in rows[0][2]:
+        batch[name] = pad_blocks([stored[name] for _, _, stored in rows])
     return batch
 
 

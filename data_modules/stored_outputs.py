@@ -19,7 +19,7 @@ FORMAT = 2
 def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) -> None:
     """Attach to the split a store for each output, named by all that decides its content."""
     for output in words.outputs:
-        examples = ((item.input_ids, item.word_ids) for item in split.items)
+        examples = ((item.input_ids, item.word_ids, *item.model_inputs.values()) for item in split.items)
         key = MapStore.key([FORMAT, precision, *words.identity(output)], examples)
         split.stores[output] = MapStore(folder / key, [words.stored_shape(output, item.size) for item in split.items])
 
@@ -54,7 +54,7 @@ def _outputs(
     autocast: Autocast,
 ) -> Iterator[tuple[int, np.ndarray]]:
     for batch in budget_batches(split.lengths[places], words.budget):
-        tokens = move_data_to_device(collate([(split.items[place], {}) for place in places[batch]]), device)
+        tokens = move_data_to_device(collate([(place, split.items[place], {}) for place in places[batch].tolist()]), device)
         arrays = words(tokens, autocast)[output].half().permute(STORED_AXES[output]).contiguous().cpu().numpy()
         for place, array in zip(places[batch], arrays, strict=True):
             yield place, array[tuple(map(slice, words.stored_shape(output, split.items[place].size)))]

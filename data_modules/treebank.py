@@ -8,15 +8,20 @@ import numpy as np
 from data_modules.attention_data_module import AttentionDataModule
 from data_modules.batch import IGNORE
 from data_modules.conllu import Sentence, conllu_files, read_conllu
-from data_modules.errors import ConfigError
-from data_modules.examples import Example
+from data_modules.errors import ConfigError, require_limit
+from data_modules.examples import Encoded, Example
 
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"
+POSSESSIVE_CLITICS = ("'s", "’s")
+SHOWN_LENGTHS = range(5, 19)
+SHOWN = 10
 
 
 class TreebankDataModule(AttentionDataModule):
     """CoNLL-U files; without any, the packaged sample. A tenth of train becomes val where none is given."""
+
+    kind = "treebank"
 
     def __init__(
         self,
@@ -31,8 +36,7 @@ class TreebankDataModule(AttentionDataModule):
         self.paths = {name: Path(path) for name, path in paths.items() if path}
         if not self.paths:
             self.paths = {name: SAMPLE / f"{name}.conllu" for name in paths}
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise ConfigError(f"data.limit={limit}: expected a whole number from 1, or null for all.")
+        require_limit(limit)
         self.limit = limit
 
     @property
@@ -59,7 +63,12 @@ class TreebankDataModule(AttentionDataModule):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {**super().facts, "relations": self.relations}
+        return {**super().facts, "relations": self.relations, "shown": self.shown}
+
+    @property
+    def shown(self) -> list[dict[str, object]]:
+        """Some test sentences of a length that can be drawn, which together have most relations."""
+        return sentences_to_show(self.splits["test"].items) if "test" in self.splits else []
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         gold = {
@@ -67,9 +76,31 @@ class TreebankDataModule(AttentionDataModule):
             "relations": [number[relation] for relation in sentence.relations],
             "punctuation": [relation.partition(":")[0] == PUNCTUATION for relation in sentence.relations],
             "control": control_heads(sentence.words, self.seed),
+            # Where a possessive 's follows, the released code asks that token instead of the word.
+            "asked": [
+                place + (place < len(sentence.words) and sentence.words[place].lower() in POSSESSIVE_CLITICS)
+                for place in range(1, len(sentence.words) + 1)
+            ],
         }
         arrays = {name: np.array([IGNORE, *values], dtype=np.int16) for name, values in gold.items()}
         return Example(sentence.words, arrays)
+
+
+def sentences_to_show(items: list[Encoded]) -> list[dict[str, object]]:
+    """One after another the sentence with most relations that none before it has."""
+    found: list[dict[str, object]] = []
+    missing_in = {
+        place: set(item.example.gold["relations"][1:].tolist())
+        for place, item in enumerate(items)
+        if len(item.example.words) in SHOWN_LENGTHS
+    }
+    while missing_in and len(found) < SHOWN:
+        place = max(missing_in, key=lambda place: len(missing_in[place]))
+        seen = missing_in.pop(place)
+        missing_in = {other: left - seen for other, left in missing_in.items() if left - seen}
+        gold = {name: items[place].example.gold[name][1:].tolist() for name in ("heads", "relations")}
+        found.append({"index": place, "words": items[place].example.words, **gold})
+    return found
 
 
 def hold_out(sentences: list[Sentence], seed: int) -> tuple[list[Sentence], list[Sentence]]:

@@ -1,4 +1,4 @@
-"""Word maps and hidden states of a batch, on the device where the batch is."""
+"""Maps of words or tokens, and hidden states of a batch, on the device where the batch is."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -9,22 +9,32 @@ from torch import Tensor
 from data_modules.buckets import Budget
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, require_choice
+from data_modules.examples import MODEL_INPUTS
 from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
 
 Autocast = Callable[[], AbstractContextManager]
 STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}  # (batch, query, key, layer, head); its own inverse
-TOKEN_TENSORS = ("input_ids", "attention_mask", "word_ids")
+UNITS = ("words", "tokens")
+ENCODER_INPUTS = ("input_ids", "attention_mask", *MODEL_INPUTS)
 
 
 class WordEncoder:
     """Asks a frozen encoder for maps, for one layer's states, for both or for nothing."""
 
-    def __init__(self, encoder: FrozenEncoder, maps: bool, hidden_layer: int | None, from_word: str, budget: Budget) -> None:
+    def __init__(
+        self,
+        encoder: FrozenEncoder,
+        maps: bool,
+        hidden_layer: int | None,
+        from_word: str,
+        budget: Budget,
+        units: str = "words",
+    ) -> None:
         if hidden_layer is not None and not 0 <= hidden_layer <= encoder.layers:
             raise ConfigError(f"data.hidden_layer={hidden_layer}: expected 0 (embeddings) to {encoder.layers}.")
         require_choice("data.from_word", from_word, FROM_WORD)
         self.encoder, self.maps, self.hidden_layer, self.from_word = encoder, maps, hidden_layer, from_word
-        self.budget = budget
+        self.budget, self.units = budget, units
 
     @property
     def outputs(self) -> list[str]:
@@ -39,7 +49,7 @@ class WordEncoder:
     def identity(self, output: str) -> list[object]:
         """All that decides an output besides the tokens; the encoder's name does not, its weights do."""
         encoder = {key: value for key, value in self.encoder.identity.items() if key != "name"}
-        return [output, encoder, self.from_word if output == "maps" else self.hidden_layer]
+        return [output, self.units, encoder, self.from_word if output == "maps" else self.hidden_layer]
 
     def __call__(self, batch: dict, autocast: Autocast = nullcontext) -> dict[str, Tensor]:
         """The outputs of a batch, computed in pieces that keep within the budget."""
@@ -47,26 +57,31 @@ class WordEncoder:
         words, size = batch["mask"].shape[1], self.budget.examples(tokens)
         parts = []
         for start in range(0, examples, size):
-            piece = (batch[name][start : start + size] for name in TOKEN_TENSORS)
-            parts.append(self._piece(*piece, words, autocast))
+            part = slice(start, start + size)
+            inputs = {name: batch[name][part] for name in ENCODER_INPUTS if name in batch}
+            parts.append(self._piece(inputs, batch["word_ids"][part], words, autocast))
         return {
             name: torch.cat([part[name] for part in parts]) if len(parts) > 1 else parts[0][name] for name in self.outputs
         }
 
-    def _piece(
-        self, input_ids: Tensor, attention_mask: Tensor, word_ids: Tensor, words: int, autocast: Autocast
-    ) -> dict[str, Tensor]:
+    def _piece(self, inputs: dict[str, Tensor], word_ids: Tensor, words: int, autocast: Autocast) -> dict[str, Tensor]:
         layers = self.encoder.layers if self.maps else 0
         # Made outside inference mode, so that a probe may learn from it.
-        maps = torch.empty(layers, len(input_ids), self.encoder.heads, words, words, device=input_ids.device)
-        pooler, layer = WordPooler(word_ids, words, self.from_word), iter(maps)
-        sink = (lambda weights: pooler.write(weights, next(layer))) if self.maps else None
+        maps = torch.empty(layers, len(word_ids), self.encoder.heads, words, words, device=word_ids.device)
+        write, layer = self._writer(word_ids, words), iter(maps)
+        sink = (lambda weights: write(weights, next(layer))) if self.maps else None
         with autocast():
-            hidden = self.encoder(input_ids, attention_mask, sink, hidden_states=self.hidden_layer is not None)
+            hidden = self.encoder(**inputs, sink=sink, hidden_states=self.hidden_layer is not None)
         outputs = {"maps": maps.transpose(0, 1)} if self.maps else {}
         if hidden is not None:
             outputs["hidden"] = pool_hidden(hidden[self.hidden_layer].clone().float(), word_ids, words)
         return outputs
+
+    def _writer(self, word_ids: Tensor, words: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """What puts the token maps of a layer in their place."""
+        if self.units == "tokens":
+            return lambda weights, out: out.copy_(weights)
+        return WordPooler(word_ids, words, self.from_word).write
 
 
 def from_store(output: str, stored: Tensor) -> Tensor:

@@ -6,37 +6,49 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from reports.results import write_atomically
 
 matplotlib.use("Agg")
 pyplot.rcParams.update({"font.size": 9, "svg.hashsalt": "headscope", "figure.constrained_layout.use": True})
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 OURS, PUBLISHED = "#0072B2", "#E69F00"
 MOST_RELATIONS = 25
 
 
-def head_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def head_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path, leave_out: Sequence[str] = ()) -> None:
     """A (layer, head) grid for every per-head quantity."""
-    for quantity in dict.fromkeys(row["quantity"] for row in heads):
+    for quantity in dict.fromkeys(row["quantity"] for row in heads if row["quantity"] not in leave_out):
         cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == quantity}
         save(head_heatmap(quantity, cells), folder, f"heads_{quantity}")
 
 
 def head_heatmap(quantity: str, cells: Mapping[tuple[int, int], float]) -> Figure:
     """One grid; a diverging scale around zero where values have both signs."""
-    layers, heads = max(layer for layer, _ in cells), max(head for _, head in cells)
-    grid = [[cells[layer, head] for head in range(1, heads + 1)] for layer in range(1, layers + 1)]
-    values = [value for row in grid for value in row if value is not None]
+    layers, heads = (max(place) for place in zip(*cells, strict=True))
+    values = [value for value in cells.values() if value is not None]
     largest = max(map(abs, values), default=1.0)
     scale = {"cmap": "PuOr", "vmin": -largest, "vmax": largest} if min(values, default=0) < 0 else {"cmap": "viridis"}
     figure, axes = pyplot.subplots(figsize=(1.2 + 0.3 * heads, 1.0 + 0.3 * layers))
-    image = axes.imshow([[float("nan") if value is None else value for value in row] for row in grid], **scale)
-    axes.set(xlabel="head", ylabel="layer", title=quantity.replace("_", " "))
-    axes.set_xticks(range(heads), range(1, heads + 1))
-    axes.set_yticks(range(layers), range(1, layers + 1))
+    image = draw_grid(axes, cells, **scale)
+    axes.set_title(quantity.replace("_", " "))
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
+
+
+def draw_grid(axes: Axes, cells: Mapping[tuple[int, int], float | None], **scale: object) -> AxesImage:
+    """A cell per head, layers from the top."""
+    layers, heads = (max(place) for place in zip(*cells, strict=True))
+    grid = [[cells[layer, head] for head in range(1, heads + 1)] for layer in range(1, layers + 1)]
+    image = axes.imshow([[float("nan") if value is None else value for value in row] for row in grid], **scale)
+    axes.set(xlabel="head", ylabel="layer")
+    axes.set_xticks(range(heads), range(1, heads + 1), fontsize=7)
+    axes.set_yticks(range(layers), range(1, layers + 1), fontsize=7)
+    return image
 
 
 def relation_recall(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
@@ -71,6 +83,7 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
 
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write both formats, each whole or not at all."""
+    name = name.replace(":", "_")
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
         image = io.BytesIO()
         figure.savefig(image, format=suffix, **options)

@@ -6,21 +6,30 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+MOST_FIGURES = 6
+WIDTH_OF_A_FILE = 130
+
 
 def show(results: Mapping, folder: Path) -> None:
     """Print the summary with the published figures beside ours; the last line is the path of results.json."""
     console = Console()
-    rows = results["tables"]["summary"]
-    if rows:
-        console.print(summary_table(results["experiment"], rows))
+    if not console.is_terminal:
+        console = Console(width=WIDTH_OF_A_FILE)
+    for name in results["provenance"]["config"]["show"]:
+        if rows := results["tables"].get(name):
+            title = results["experiment"] if name == "summary" else name.replace("_", " ")
+            console.print(table_of(title, rows))
     for line in caption(results["provenance"]):
         console.print(line, soft_wrap=True, highlight=False)
-    for name in sorted(path.name for path in (folder / "figures").glob("*.png")):
-        console.print(f"figure: {folder / 'figures' / name}", soft_wrap=True, highlight=False)
+    figures = sorted((folder / "figures").glob("*.png"))
+    for figure in figures[:MOST_FIGURES]:
+        console.print(f"figure: {figure}", soft_wrap=True, highlight=False)
+    if more := figures[MOST_FIGURES:]:
+        console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False)
     print(folder / "results.json", flush=True)
 
 
-def summary_table(title: str, rows: list[Mapping]) -> Table:
+def table_of(title: str, rows: list[Mapping]) -> Table:
     """One line per row; columns that no row fills are left out."""
     columns = [column for column in rows[0] if any(row[column] is not None for row in rows)]
     table = Table(title=title, title_justify="left")
@@ -35,7 +44,9 @@ def cell(value: object) -> str:
     """A value as people read it."""
     if value is None:
         return "–"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.1e}"
 
 
 def caption(provenance: Mapping) -> list[str]:
@@ -46,6 +57,7 @@ def caption(provenance: Mapping) -> list[str]:
     for what, counts in (("skipped as too long", "skipped"), ("words without pieces", "words_without_pieces")):
         if count := sum(provenance[counts].values()):
             lines.append(f"{what}: {count}")
+    lines += [f"left out: {count} {what}" for what, count in provenance["left_out"].items() if count]
     if vectors := provenance["vectors"]:
         lines.append(f"word vectors: {vectors['size']} numbers, {100 * vectors['coverage']:.1f} % of the words known")
     if source := provenance["config"]["published"]["source"]:

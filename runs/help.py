@@ -73,7 +73,7 @@ def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, object]]:
 
 
 def _options(group: str) -> str:
-    files = sorted((CONF / group).glob("*.yaml"))
+    files = sorted((CONF / group).glob("[!_]*.yaml"))
     width = max(len(file.stem) for file in files)
     return "".join(f"  {file.stem:{width}}  {_first_comment(file)}\n" for file in files)
 

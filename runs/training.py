@@ -40,11 +40,11 @@ def run(cfg: DictConfig) -> dict[str, object]:
     results = {
         "experiment": cfg.experiment_name,
         "metrics": metrics,
-        "tables": {"summary": summary(metrics, cfg), **findings.get("tables", {})},
+        "tables": {"summary": summary(metrics, cfg), **with_published(findings.get("tables", {}), cfg.published.tables)},
         "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
     }
     if trainer.is_global_zero:
-        figures = [instantiate(figure, _partial_=True) for figure in cfg.figures.values()]
+        figures = [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure]
         write_report(folder, results, findings.get("heads", {}), figures)
         show(results, folder)
     return results
@@ -122,6 +122,16 @@ def run_stages(
 def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:
     """Our figures beside the published ones."""
     return [{"metric": name, "ours": value, "published": cfg.published.get(name)} for name, value in metrics.items()]
+
+
+def with_published(tables: dict[str, list[dict]], published: DictConfig) -> dict[str, list[dict]]:
+    """The tables with the published figure of each row, by what its first column says."""
+    return {
+        name: [{**row, "published": published[name].get(next(iter(row.values())))} for row in rows]
+        if name in published
+        else rows
+        for name, rows in tables.items()
+    }
 
 
 def close_loggers() -> None:

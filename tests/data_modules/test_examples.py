@@ -121,13 +121,13 @@ def two_items():
     first = Example(("a", "bc"), {"heads": np.array([-100, 2, 0]), "control": np.array([-100, 0, 1])})
     second = Example(("d",), {"heads": np.array([-100, 0]), "control": np.array([-100, 0])})
     return [
-        Encoded(first, np.array([101, 7, 8, 9, 102]), np.array([0, 1, 2, 2, -1]), np.array([0, 3, 0])),
-        Encoded(second, np.array([101, 6, 102]), np.array([0, 1, -1]), np.array([0, 4])),
+        Encoded(first, np.array([101, 7, 8, 9, 102]), np.array([0, 1, 2, 2, -1]), 3, np.array([0, 3, 0])),
+        Encoded(second, np.array([101, 6, 102]), np.array([0, 1, -1]), 2, np.array([0, 4])),
     ]
 
 
 def test_collate_by_hand(two_items):
-    batch = collate([(item, {}) for item in two_items])
+    batch = collate([(7, two_items[0], {}), (2, two_items[1], {})])
     gold = batch.pop("gold")
     assert {name: value.tolist() for name, value in batch.items()} == {
         "input_ids": [[101, 7, 8, 9, 102], [101, 6, 102, PAD, PAD]],
@@ -135,6 +135,7 @@ def test_collate_by_hand(two_items):
         "word_ids": [[0, 1, 2, 2, -1], [0, 1, -1, -1, -1]],
         "mask": [[True, True, True], [True, True, False]],
         "vector_ids": [[0, 3, 0], [0, 4, 0]],
+        "index": [7, 2],
     }
     assert {name: value.tolist() for name, value in gold.items()} == {
         "heads": [[-100, 2, 0], [-100, 0, -100]],
@@ -147,7 +148,7 @@ def test_split_hands_out_stored_arrays_with_their_items(two_items, tmp_path):
     maps = [np.arange(9, dtype=np.float16).reshape(1, 1, 3, 3), np.full((1, 1, 2, 2), 7, dtype=np.float16)]
     store.write(0, enumerate(maps))
     split = Split(two_items, stores={"maps": store})
-    assert split[0][0] is two_items[0]
+    assert split[0][1] is two_items[0]
     batch = collate([split[1], split[0]])
     assert batch["maps"].tolist() == [[[[[7, 7, 0], [7, 7, 0], [0, 0, 0]]]], [[[[0, 1, 2], [3, 4, 5], [6, 7, 8]]]]]
     assert batch["input_ids"].tolist() == [[101, 6, 102, 0, 0], [101, 7, 8, 9, 102]]

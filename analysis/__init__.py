@@ -1,0 +1,1 @@
+"""What needs no training: each analysis is a metric over streamed maps."""

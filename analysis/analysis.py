@@ -1,0 +1,57 @@
+"""What all analyses share: sums over inputs that add up across processes, and findings at the end."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torchmetrics import Metric
+
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError
+
+
+class Findings(TypedDict, total=False):
+    """Named numbers, tables of rows, and (layer, head) grids of `value` and, where known, `n`, `low`, `high`, `p`."""
+
+    metrics: dict[str, float]
+    tables: dict[str, list[dict]]
+    heads: dict[str, dict[str, list]]
+
+
+class Analysis(Metric):
+    """Counts what each batch shows; every state is a sum, so that several processes count as one."""
+
+    full_state_update = False
+    kind: str  # of data
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__()
+        if facts["kind"] != self.kind:
+            raise ConfigError(f"analyses: {type(self).__name__} needs data={self.kind}, found data of kind {facts['kind']}.")
+        self.layers, self.heads = facts["layers"], facts["heads"]
+
+    def add_sum(self, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> None:
+        """A state that starts at zero."""
+        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+    def update(self, batch: AttentionBatch) -> None:
+        raise NotImplementedError
+
+    def compute(self) -> Findings:
+        raise NotImplementedError
+
+    def grid(self, values: Tensor) -> list[list[float]]:
+        """One number per map as rows of layers."""
+        return values.reshape(self.layers, self.heads).tolist()
+
+
+def flat_maps(batch: AttentionBatch) -> Float[Tensor, "batch map query key"]:
+    """The maps of all layers and heads on one axis."""
+    return batch.maps.flatten(1, 2)
+
+
+def head_name(place: int, heads: int) -> str:
+    """A head as the papers write it: layer-head, from 1."""
+    return f"{place // heads + 1}-{place % heads + 1}"

@@ -1,0 +1,49 @@
+"""Intervals from the Poisson bootstrap: each input counts Poisson(1) times in each replicate.
+
+The draws depend on the seed and the input's place only, so that inputs can be counted as they stream by, on any number
+of processes, and memory does not grow with the data.
+"""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+LEVEL = 0.95
+# The chance of at most k, for k = 0, 1, ...
+POISSON = tuple(float(sum(math.exp(-1) / math.factorial(n) for n in range(k + 1))) for k in range(9))
+
+
+def poisson_weights(index: Int[Tensor, "input"], replicates: int, seed: int) -> Float[Tensor, "replicate input"]:
+    """How often each input counts in each replicate."""
+    replicate = torch.arange(replicates, device=index.device)[:, None]
+    uniform = _mixed(_mixed(index + (seed << 32))[None] ^ _mixed(replicate + 1)) / 2.0**31
+    return sum((uniform > chance).float() for chance in POISSON)
+
+
+def _mixed(number: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """31 well-mixed bits of a number (the finaliser of SplitMix64, with shifts that bring in zeros)."""
+    number = number + 0x1E3779B97F4A7C15
+    number = (number ^ _shifted(number, 30)) * -0x40A7B892E31B1A47
+    number = (number ^ _shifted(number, 27)) * -0x6B2FB644ECCEEE15
+    return _shifted(number ^ _shifted(number, 31), 33)
+
+
+def _shifted(number: Int[Tensor, "*shape"], places: int) -> Int[Tensor, "*shape"]:
+    return (number >> places) & ((1 << (64 - places)) - 1)
+
+
+def interval(
+    right: Float[Tensor, "replicate *shape"], count: Float[Tensor, "replicate *shape"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the percentile interval of right / count; NaN where nothing is counted."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = right.cpu().numpy() / count.cpu().numpy()
+    outside = 100 * (1 - LEVEL) / 2
+    defined = np.isfinite(shares).any(0)
+    low, high = np.full(shares.shape[1:], np.nan), np.full(shares.shape[1:], np.nan)
+    if defined.any():
+        low[defined], high[defined] = np.nanpercentile(shares[:, defined], [outside, 100 - outside], axis=0)
+    return low, high

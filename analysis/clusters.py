@@ -1,0 +1,109 @@
+"""Which heads attend alike (Clark, section 6): Jensen-Shannon distances of all pairs of heads, drawn in the plane."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.entropy import SMALLEST
+from data_modules.errors import ConfigError
+
+RELEASED_SMOOTHING = 0.001
+CELLS_IN_CACHE = 4096  # of each map, on the CPU; a GPU takes whole inputs
+
+
+class HeadDistances(Analysis):
+    """The sum over tokens of JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, for every two heads."""
+
+    kind = "segments"
+
+    def __init__(self, facts: Mapping, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
+        super().__init__(facts)
+        self.smoothing, self.seed = RELEASED_SMOOTHING if released else 0.0, seed
+        self.relation_heads = relation_heads_of(Path(relations_run)) if relations_run else []
+        self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
+        self.add_sum("tokens")
+
+    def update(self, batch: object) -> None:
+        self.mixed += mixture_sums(flat_maps(batch), batch.mask, self.smoothing)
+        self.tokens += batch.mask.sum()
+
+    def compute(self) -> Findings:
+        distances = js_from_sums(self.mixed, self.tokens)
+        places, stress = plane(distances / self.tokens, self.seed)
+        names = [head_name(place, self.heads) for place in range(len(distances))]
+        mean = (distances / self.tokens).cpu()
+        return {
+            "metrics": {"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
+            "tables": {
+                "marked_relations": self.relation_heads,
+                "distances": [
+                    {"head": name, **dict(zip(names, row, strict=True))}
+                    for name, row in zip(names, mean.tolist(), strict=True)
+                ],
+            },
+            "heads": {f"mds_{axis}": {"value": self.grid(places[:, n])} for n, axis in enumerate("xy")},
+        }
+
+
+def relation_heads_of(run: Path) -> list[dict[str, object]]:
+    """The best head of each relation, as another run found it."""
+    try:
+        rows = json.loads((run / "results.json").read_text(encoding="utf-8"))["tables"]["relation_heads"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"analyses.clusters.relations_run={run}: no finished run of clark_relations there.") from error
+    return [{"relation": row["relation"], "head": row["head"]} for row in rows]
+
+
+def mixture_sums(
+    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], smoothing: float = 0.0
+) -> Float[Tensor, "map map"]:
+    """The sum over cells of s log s, s = p + q, for every two maps p, q; twice p on the diagonal."""
+    blocks = [_pair_sums(block) for block in _blocks(maps, real, smoothing)]
+    upper = torch.stack(blocks).sum(0, dtype=torch.float64)
+    return upper + upper.triu(1).T
+
+
+def _blocks(maps: Tensor, real: Tensor, smoothing: float) -> Iterator[Float[Tensor, "map cell"]]:
+    """Cells of all maps, as many at once as the cache holds; rows of padding count nothing."""
+    tokens = maps.shape[-1]
+    rows = max(1, CELLS_IN_CACHE // tokens) if maps.device.type == "cpu" else tokens
+    for grid, mask in zip(maps, real, strict=True):
+        for part, row_mask in zip(grid.split(rows, 1), mask.split(rows), strict=True):
+            if smoothing:
+                part = ((1 - smoothing) * part + smoothing / mask.sum()) * mask
+            yield (part * row_mask[:, None]).flatten(1).clamp_(min=SMALLEST)
+
+
+def _pair_sums(cells: Float[Tensor, "map cell"]) -> Float[Tensor, "map map"]:
+    """The sum of s log s for each map with itself and those behind it; zero elsewhere."""
+    sums = cells.new_zeros(len(cells), len(cells))
+    mixed, logs = torch.empty_like(cells), torch.empty_like(cells)
+    for place in range(len(cells)):
+        others = len(cells) - place
+        torch.add(cells[place:], cells[place], out=mixed[:others])
+        torch.log(mixed[:others], out=logs[:others])
+        torch.sum(logs[:others].mul_(mixed[:others]), 1, out=sums[place, place:])
+    return sums
+
+
+def js_from_sums(mixed: Float[Tensor, "map map"], tokens: Tensor) -> Float[Tensor, "map map"]:
+    """Distances: with s = p + q and rows that sum to one, JS = log 2 + (p log p + q log q - s log s) / 2."""
+    alone = (mixed.diagonal() - 2 * math.log(2) * tokens) / 2
+    distances = tokens * math.log(2) + (alone[:, None] + alone - mixed) / 2
+    return distances.fill_diagonal_(0).clamp(min=0)
+
+
+def plane(distances: Float[Tensor, "map map"], seed: int) -> tuple[Float[Tensor, "map 2"], float]:
+    """Places in the plane whose distances are as near as can be, from metric multidimensional scaling; its stress."""
+    from sklearn.manifold import MDS
+
+    # Only what differs between machines in the last digits is rounded away.
+    scaling = MDS(2, metric="precomputed", random_state=seed, n_init=4, init="random", normalized_stress=False)
+    places = scaling.fit_transform(distances.cpu().double().numpy())
+    return torch.from_numpy(places), float(scaling.stress_)

@@ -1,0 +1,120 @@
+"""Coreference by single heads (Clark, section 4.3, Table 2)."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.bootstrap import interval, poisson_weights
+from data_modules.antecedents import BASELINES
+from data_modules.batch import AttentionBatch
+from data_modules.mentions import KINDS
+
+COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
+COLUMNS = ("all", *KINDS)
+FOLDS = 2
+
+
+class CoreferenceHeads(Analysis):
+    """How often the head word of a mention attends most to the head word of an antecedent, per head and kind."""
+
+    kind = "documents"
+
+    def __init__(self, facts: Mapping, replicates: int = 500, seed: int = 0) -> None:
+        super().__init__(facts)
+        self.replicates, self.seed = replicates, seed
+        # Rows: every head among the mentions, every head among all words, then the baselines.
+        self.maps = self.layers * self.heads
+        rows = len(COUNTINGS) * self.maps + len(BASELINES)
+        self.add_sum("correct", FOLDS, rows, len(COLUMNS))
+        self.add_sum("count", FOLDS, len(COLUMNS))
+        self.add_sum("drawn_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("drawn_count", replicates, len(COLUMNS), dtype=torch.float32)
+
+    def update(self, batch: AttentionBatch) -> None:
+        heads, scored = batch.gold["mention_heads"], batch.gold["antecedents"] > 0
+        among_mentions, among_words = antecedent_found(flat_maps(batch), batch.mask, heads, batch.gold["groups"])
+        baselines = torch.stack([batch.gold[name] == 1 for name in BASELINES], 1)
+        right = torch.cat([among_mentions, among_words, baselines], 1).float()  # (batch, row, mention)
+        kinds = batch.gold["kinds"][..., None] == torch.arange(len(KINDS), device=heads.device)
+        member = torch.cat([scored[..., None], kinds & scored[..., None]], 2).float()  # (batch, mention, column)
+        document_right, document_count = right @ member, member.sum(1)
+        fold = (batch.index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
+        self.correct += torch.einsum("bf,brc->frc", fold, document_right)
+        self.count += fold.T @ document_count
+        weights = poisson_weights(batch.index, self.replicates, self.seed)
+        self.drawn_correct += (weights @ document_right.flatten(1)).view_as(self.drawn_correct)
+        self.drawn_count += weights @ document_count
+
+    def compute(self) -> Findings:
+        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        shares, count = 100 * self.correct.sum(0) / self.count.sum(0), self.count.sum(0)
+        chosen = {name: self._best(place) for place, name in enumerate(COUNTINGS)}
+        rows = {name: len(COUNTINGS) * self.maps + place for place, name in enumerate(BASELINES)}
+        rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
+        table = [
+            {"row": name, "head": head_name(row % self.maps, self.heads) if row in chosen.values() else None}
+            | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
+            | {"low": float(low[row, 0]), "high": float(high[row, 0])}
+            | {"held_out": self._held_out(row) if row in chosen.values() else None}
+            for name, row in rows.items()
+        ]
+        intervals = [
+            {"row": name, "kind": column, "accuracy": float(shares[row, place])}
+            | {"low": float(low[row, place]), "high": float(high[row, place]), "n": int(count[place])}
+            for name, row in rows.items()
+            for place, column in enumerate(COLUMNS)
+            if count[place]
+        ]
+        heads = {
+            f"{name}:{column}": {
+                "value": self.grid(shares[part, place]),
+                "n": self.grid(count[place].expand(self.maps)),
+                "low": self.grid(torch.from_numpy(low[part, place])),
+                "high": self.grid(torch.from_numpy(high[part, place])),
+            }
+            for name, part in zip(COUNTINGS, torch.arange(len(COUNTINGS) * self.maps).chunk(len(COUNTINGS)), strict=True)
+            for place, column in enumerate(COLUMNS)
+            if count[place]
+        }
+        metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
+        return {"metrics": metrics, "tables": {"coreference": table, "coreference_intervals": intervals}, "heads": heads}
+
+    def _best(self, counting: int) -> int:
+        """The row of the best head over all mentions."""
+        start = counting * self.maps
+        return start + int(self.correct.sum(0)[start : start + self.maps, 0].argmax())
+
+    def _held_out(self, row: int) -> float:
+        """The accuracy of the head that is best on one half of the documents, on the other half."""
+        start = row // self.maps * self.maps
+        correct = self.correct[:, start : start + self.maps, 0]
+        right = sum(float(correct[1 - fold, correct[fold].argmax()]) for fold in range(FOLDS))
+        return 100 * right / float(self.count[:, 0].sum())
+
+
+def antecedent_found(
+    maps: Float[Tensor, "batch map word word"],
+    real: Bool[Tensor, "batch word"],
+    heads: Int[Tensor, "batch mention"],
+    groups: Int[Tensor, "batch mention"],
+) -> tuple[Bool[Tensor, "batch map mention"], Bool[Tensor, "batch map mention"]]:
+    """Whether a mention's head word attends most to that of an antecedent: among earlier mentions, and all other words."""
+    places = torch.arange(real.shape[1], device=real.device)
+    is_mention = heads >= 0
+    head = heads.clamp(min=0)
+    rows = maps.gather(2, head[:, None, :, None].expand(-1, maps.shape[1], -1, maps.shape[3]))
+    earlier = is_mention[:, None] & (heads[:, None] < heads[:, :, None])  # (batch, mention, other)
+    at_head = (head[..., None] == places).float()  # (batch, other, word)
+    candidate = (earlier.float() @ at_head) > 0  # (batch, mention, word)
+    same = earlier & (groups[:, None] == groups[:, :, None])
+    antecedent = (same.float() @ at_head) > 0
+    other_word = (real & (places > 0))[:, None] & (places != head[..., None])
+    found = []
+    for allowed in (candidate, other_word):
+        most = rows.masked_fill(~allowed[:, None], -1).argmax(3)
+        hit = antecedent[:, None].expand(-1, maps.shape[1], -1, -1).gather(3, most[..., None]).squeeze(3)
+        found.append(hit)
+    return found[0], found[1]

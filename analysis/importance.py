@@ -1,0 +1,54 @@
+"""Importance of attention by the class of the token attended to (Clark, Figure 3); the maps are those of gradients."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps
+from data_modules.batch import AttentionBatch
+from data_modules.segments import TOKEN_CLASSES
+
+CLASSES = ("sep", "punctuation", "other")
+
+
+class TargetImportance(Analysis):
+    """The mean cell of each map over the columns of a class, averaged over the segments that have the class."""
+
+    kind = "segments"
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__(facts)
+        self.add_sum("total", len(CLASSES), self.layers * self.heads)
+        self.add_sum("segments", len(CLASSES))
+
+    def update(self, batch: AttentionBatch) -> None:
+        means, defined = mean_by_target(flat_maps(batch), batch.mask, batch.gold["token_class"])
+        self.total += (means * defined[..., None]).sum(0, dtype=torch.float64)
+        self.segments += defined.sum(0)
+
+    def compute(self) -> Findings:
+        means = self.total / self.segments[:, None]
+        return {
+            "metrics": {f"importance_of_{name}": float(mean.mean()) for name, mean in zip(CLASSES, means, strict=True)},
+            "heads": {
+                f"importance_of_{name}": {
+                    "value": self.grid(mean),
+                    "n": self.grid(count.expand(self.layers * self.heads)),
+                }
+                for name, mean, count in zip(CLASSES, means, self.segments, strict=True)
+            },
+        }
+
+
+def mean_by_target(
+    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], classes: Int[Tensor, "batch token"]
+) -> tuple[Float[Tensor, "batch class map"], Bool[Tensor, "batch class"]]:
+    """The mean over real rows and the columns of each class; "other" is all that is neither [SEP] nor punctuation."""
+    named = [classes == TOKEN_CLASSES.index(name) for name in CLASSES[:-1]]
+    columns = torch.stack([*named, real & ~named[0] & ~named[1]], 1).float()
+    by_column = real[:, None, None].float() @ maps  # (batch, map, 1, token)
+    cells = columns.sum(-1) * real.sum(1)[:, None]
+    means = (by_column.squeeze(2) @ columns.mT).mT / cells.clamp(min=1)[..., None]
+    return means, cells > 0

@@ -1,0 +1,199 @@
+"""Dependency relations by single heads (Clark, section 4.2, Table 1)."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.bootstrap import interval, poisson_weights
+from analysis.significance import holm, mcnemar
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError, did_you_mean, require_choice
+
+DIRECTIONS = ("dependent_to_head", "head_to_dependent")
+OFFSETS = tuple(offset for offset in range(-5, 6) if offset)
+FOLDS = 2
+ALL = "all"
+NOT_SCORED = ("punct", "root")
+POSSESSIVE = ("poss", "nmod:poss")
+
+
+class RelationHeads(Analysis):
+    """How often the word that a head attends to most is the gold head, per relation, head and direction."""
+
+    kind = "treebank"
+
+    def __init__(
+        self,
+        facts: Mapping,
+        relations: Sequence[str] | None = None,
+        subtypes: bool = True,
+        possessive: str = "text",
+        min_count: int = 100,
+        replicates: int = 500,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(facts)
+        require_choice("analyses.relations.possessive", possessive, ("text", "released"))
+        self.released_possessive, self.min_count = possessive == "released", min_count
+        self.replicates, self.seed = replicates, seed
+        self.names, members = relation_rows(facts["relations"], relations, subtypes)
+        self.shown = facts["shown"]
+        clitic = [name in POSSESSIVE for name in facts["relations"]]
+        self.register_buffer("members", members, persistent=False)
+        self.register_buffer("is_possessive", torch.tensor(clitic), persistent=False)
+        self.register_buffer(
+            "shown_index", torch.tensor([s["index"] for s in self.shown], dtype=torch.long), persistent=False
+        )
+        maps, rows = len(DIRECTIONS) * self.layers * self.heads, len(self.names)
+        self.add_sum("correct", FOLDS, maps, rows)
+        self.add_sum("count", FOLDS, rows)
+        self.add_sum("offset_correct", len(OFFSETS), rows)
+        self.add_sum("both_correct", maps, len(OFFSETS), rows)
+        self.add_sum("drawn_correct", replicates, maps, rows, dtype=torch.float32)
+        self.add_sum("drawn_count", replicates, rows, dtype=torch.float32)
+        longest = max((len(s["words"]) + 1 for s in self.shown), default=0)
+        self.add_sum("shown_maps", len(self.shown), self.layers * self.heads, longest, longest, dtype=torch.float32)
+
+    def update(self, batch: AttentionBatch) -> None:
+        heads, relations = batch.gold["heads"], batch.gold["relations"].clamp(min=0)
+        predicted = predicted_words(flat_maps(batch), batch.mask)
+        if self.released_possessive:
+            asked = torch.where(self.is_possessive[relations] & (heads >= 0), batch.gold["asked"].clamp(min=0), 0)
+            asked = torch.where(asked > 0, asked, torch.arange(heads.shape[1], device=heads.device))
+            predicted = predicted.gather(2, asked[:, None].expand_as(predicted))
+        right = (predicted == heads[:, None]).float()
+        member = self.members[relations] * (heads > 0)[..., None]  # (batch, word, row)
+        by_offset = offset_right(heads)
+        fold = (batch.index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
+
+        sentence_right, sentence_count = right @ member, member.sum(1)
+        self.correct += torch.einsum("bf,bmr->fmr", fold, sentence_right)
+        self.count += fold.T @ sentence_count
+        at_offset = by_offset.transpose(1, 2)[..., None] * member[:, :, None]  # (batch, word, offset, row)
+        self.offset_correct += at_offset.sum((0, 1))
+        self.both_correct += (right.transpose(0, 1).flatten(1) @ at_offset.flatten(0, 1).flatten(1)).unflatten(
+            1, (len(OFFSETS), -1)
+        )
+        weights = poisson_weights(batch.index, self.replicates, self.seed)
+        self.drawn_correct += (weights @ sentence_right.flatten(1)).view_as(self.drawn_correct)
+        self.drawn_count += weights @ sentence_count
+        self._keep_shown(batch)
+
+    def _keep_shown(self, batch: AttentionBatch) -> None:
+        size = min(self.shown_maps.shape[-1], batch.mask.shape[1])
+        here = (self.shown_index[:, None] == batch.index).float()
+        maps = flat_maps(batch)[:, :, :size, :size]
+        self.shown_maps[:, :, :size, :size] += (here @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+
+    def compute(self) -> Findings:
+        correct, count = self.correct.sum(0), self.count.sum(0)
+        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        rows = [self._row(place, low, high) for place in range(len(self.names)) if count[place] >= self._least(place)]
+        for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+            row["p_holm"] = p
+        rows.sort(key=lambda row: (row["relation"] != ALL, -row["n"], row["relation"]))
+        overall = next((row for row in rows if row["relation"] == ALL), {})
+        return {
+            "metrics": {
+                "all_best_head": overall.get("accuracy", float("nan")),
+                "all_best_offset": overall.get("baseline", float("nan")),
+                "relations_above_offset": sum(
+                    row["p_holm"] < 0.05 and row["accuracy"] > row["baseline"] for row in rows if row["relation"] != ALL
+                ),
+            },
+            "tables": {"relation_heads": rows, "drawings": self._drawings(rows)},
+            "heads": {
+                f"relation:{name}:{direction}": {
+                    "value": self.grid(100 * correct[maps, place] / count[place]),
+                    "n": self.grid(count[place].expand(self.layers * self.heads)),
+                    "low": self.grid(torch.from_numpy(low[maps, place])),
+                    "high": self.grid(torch.from_numpy(high[maps, place])),
+                }
+                for place, name in enumerate(self.names)
+                for direction, maps in zip(DIRECTIONS, torch.arange(len(correct)).chunk(len(DIRECTIONS)), strict=True)
+                if count[place]
+            },
+        }
+
+    def _least(self, place: int) -> int:
+        return 1 if self.names[place] == ALL else max(1, self.min_count)
+
+    def _row(self, place: int, low: object, high: object) -> dict[str, object]:
+        """The best head of a relation beside the best fixed offset."""
+        correct, count = self.correct[:, :, place], self.count[:, place]
+        best = int(correct.sum(0).argmax())
+        offset = int(self.offset_correct[:, place].argmax())
+        words, right = int(count.sum()), int(correct[:, best].sum())
+        baseline, both = int(self.offset_correct[offset, place]), int(self.both_correct[best, offset, place])
+        chosen = correct.argmax(1)  # on each fold; scored on the other
+        held_out = sum(float(correct[1 - fold, chosen[fold]]) for fold in range(FOLDS))
+        direction, map_place = divmod(best, self.layers * self.heads)
+        return {
+            "relation": self.names[place],
+            "head": head_name(map_place, self.heads),
+            "direction": DIRECTIONS[direction],
+            "accuracy": 100 * right / words,
+            "low": float(low[best, place]),
+            "high": float(high[best, place]),
+            "held_out": 100 * held_out / words,
+            "offset": OFFSETS[offset],
+            "baseline": 100 * baseline / words,
+            "p": mcnemar(right - both, baseline - both),
+            "n": words,
+        }
+
+    def _drawings(self, rows: Sequence[Mapping]) -> list[dict[str, object]]:
+        """For the best head of each relation, its attention in a sentence that has the relation."""
+        drawings = []
+        for row in rows:
+            member = self.members[:, self.names.index(row["relation"])].tolist()
+            links = [[w for w, r in enumerate(s["relations"], 1) if member[r] and s["heads"][w - 1]] for s in self.shown]
+            if row["relation"] == ALL or not any(links):
+                continue
+            sentence = max(range(len(links)), key=lambda place: len(links[place]))
+            layer, head = map(int, row["head"].split("-"))
+            size, shown = len(self.shown[sentence]["words"]) + 1, self.shown[sentence]
+            grid = self.shown_maps[sentence, (layer - 1) * self.heads + head - 1, 1:size, 1:size]
+            pairs = [[word, shown["heads"][word - 1]] for word in links[sentence]]
+            drawings.append(
+                {key: row[key] for key in ("relation", "head", "direction")}
+                | {"words": list(shown["words"]), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
+            )
+        return drawings
+
+
+def relation_rows(
+    known: Sequence[str], wanted: Sequence[str] | None, subtypes: bool
+) -> tuple[list[str], Float[Tensor, "relation row"]]:
+    """The rows of the table, the last for all words, and which of them a word of each relation belongs to."""
+    row_of = [name if subtypes else name.partition(":")[0] for name in known]
+    scored = [name.partition(":")[0] not in NOT_SCORED for name in known]
+    rows = sorted({row for row, counts in zip(row_of, scored, strict=True) if counts})
+    for name in wanted or ():
+        if name not in rows:
+            raise ConfigError(f"analyses.relations.relations: {name} is no relation of the data{did_you_mean(name, rows)}")
+    rows = [row for row in rows if wanted is None or row in wanted]
+    member = torch.tensor([[counts and row == of for row in rows] for of, counts in zip(row_of, scored, strict=True)])
+    everything = torch.tensor(scored, dtype=torch.float32)[:, None]
+    return [*rows, ALL], torch.cat([member.float().reshape(len(known), len(rows)), everything], 1)
+
+
+def predicted_words(
+    maps: Float[Tensor, "batch map word word"], real: Bool[Tensor, "batch word"]
+) -> Int[Tensor, "batch direction_map word"]:
+    """For every word the other word with most attention, along rows and then along columns; never ROOT or padding."""
+    places = torch.arange(real.shape[1], device=real.device)
+    word = real & (places > 0)
+    pair = word[:, :, None] & word[:, None] & (places[:, None] != places)
+    others = maps.masked_fill(~pair[:, None], -1)
+    return torch.cat([others.argmax(3), others.argmax(2)], 1)
+
+
+def offset_right(heads: Int[Tensor, "batch word"]) -> Float[Tensor, "batch offset word"]:
+    """Whether the gold head stands at each fixed offset."""
+    places = torch.arange(heads.shape[1], device=heads.device)
+    offsets = torch.tensor(OFFSETS, device=heads.device)
+    return (((heads - places)[:, None] == offsets[:, None]) & (heads > 0)[:, None]).float()

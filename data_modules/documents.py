@@ -1,0 +1,128 @@
+"""Documents with coreference: the mentions of a window of tokens, and what each baseline makes of them."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from data_modules.antecedents import BASELINES, candidates
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.conll2012 import read_conll2012
+from data_modules.entities import read_entity_documents
+from data_modules.errors import InputError, require_choice, require_limit
+from data_modules.examples import Example
+from data_modules.mentions import KINDS, Document, Mention
+from data_modules.model_files import local_path
+
+log = logging.getLogger(__name__)
+SAMPLE = Path(__file__).parent / "samples" / "coreference"
+READERS = {".conllu": read_entity_documents, "_conll": read_conll2012}
+
+
+class DocumentDataModule(AttentionDataModule):
+    """CoNLL-U with Entity= or CoNLL-2012 (*_conll); without a file, the packaged documents."""
+
+    kind = "documents"
+
+    def __init__(self, test: str | None = None, limit: int | None = None, windows: str = "first", **options: object) -> None:
+        super().__init__(**options)
+        require_limit(limit)
+        require_choice("data.windows", windows, ("first", "all"))
+        self.path, self.limit, self.windows = Path(test) if test else SAMPLE, limit, windows
+        self.without_chains = self.mentions_outside = 0
+
+    @property
+    def files(self) -> list[Path]:
+        return document_files(self.path)
+
+    def read(self) -> dict[str, list[Example]]:
+        documents = [document for file in self.files for document in READERS[suffix_of(file)](file)][: self.limit]
+        if not documents:
+            raise InputError(f"{self.path}: expected at least one document, found none.")
+        tokenizer = self.encoder.tokenizer()
+        parts = [w for d in documents for w in windows_of(d, pieces(d, tokenizer), self._room(tokenizer), self.windows)]
+        self.mentions_outside = sum(len(d.mentions) for d in documents) - sum(len(part.mentions) for part in parts)
+        examples = [example(part) for part in parts]
+        with_chains = [example for example in examples if (example.gold["antecedents"] > 0).any()]
+        self.without_chains = len(examples) - len(with_chains)
+        if not with_chains:
+            raise InputError(
+                f"{self.path}: no document has a mention with an antecedent in its first {self.max_pieces} tokens."
+            )
+        if self.without_chains:
+            log.warning("%s: left out %d windows without any chain.", self.path, self.without_chains)
+        return {"test": with_chains}
+
+    def _room(self, tokenizer: PreTrainedTokenizerBase) -> int:
+        return self.max_pieces - tokenizer.num_special_tokens_to_add()
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {"windows without any chain": self.without_chains, "mentions outside the windows": self.mentions_outside}
+
+
+def document_files(path: str | Path) -> list[Path]:
+    """The file itself, or all files of a folder, also below it, that a reader takes."""
+    path = local_path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if suffix_of(file))
+        if not files:
+            raise InputError(f"{path}: expected *.conllu or *_conll files in this folder, found none.")
+        return files
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give a *.conllu or *_conll file or a folder of them.")
+    if not suffix_of(path):
+        raise InputError(f"{path}: expected a name that ends in .conllu or _conll.")
+    return [path]
+
+
+def suffix_of(file: Path) -> str | None:
+    """How the name ends, where that says how to read the file."""
+    return next((suffix for suffix in READERS if file.name.endswith(suffix)), None)
+
+
+def pieces(document: Document, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """The number of tokens of each word."""
+    encoding = tokenizer(list(document.words), is_split_into_words=True, add_special_tokens=False, verbose=False)
+    return np.bincount(np.array(encoding.word_ids(0), dtype=int), minlength=len(document.words))
+
+
+def windows_of(document: Document, sizes: np.ndarray, room: int, which: str) -> Iterator[Document]:
+    """The document cut to what fits, or cut into such windows."""
+    start = 0
+    while start < len(sizes):
+        fitting = int(np.searchsorted(np.cumsum(sizes[start:]), room, side="right"))
+        end = start + max(1, fitting)
+        yield part_of(document, start, end)
+        if which == "first":
+            return
+        start = end
+
+
+def part_of(document: Document, start: int, end: int) -> Document:
+    """Some of the words, with the mentions that lie wholly among them."""
+    inside = [m for m in document.mentions if m.start > start and m.end <= end]
+    return Document(document.name, document.words[start:end], tuple(_moved(m, start) for m in inside))
+
+
+def _moved(m: Mention, by: int) -> Mention:
+    return Mention(**vars(m) | {"start": m.start - by, "end": m.end - by, "head": m.head - by})
+
+
+def example(document: Document) -> Example:
+    """The words with one gold value per mention; a baseline's is 1 where its choice is an antecedent."""
+    mentions = document.mentions
+    groups = {name: number for number, name in enumerate(dict.fromkeys(m.group for m in mentions))}
+    before = [candidates(m, mentions) for m in mentions]
+    gold = {
+        "mention_heads": [m.head for m in mentions],
+        "groups": [groups[m.group] for m in mentions],
+        "kinds": [KINDS.index(m.kind) for m in mentions],
+        "antecedents": [sum(other.group == m.group for other in b) for m, b in zip(mentions, before, strict=True)],
+    }
+    for name, rule in BASELINES.items():
+        chosen = [rule(m, b) for m, b in zip(mentions, before, strict=True)]
+        gold[name] = [int(c is not None and c.group == m.group) for m, c in zip(mentions, chosen, strict=True)]
+    return Example(document.words, {name: np.array(values, dtype=np.int32) for name, values in gold.items()})

@@ -1,0 +1,80 @@
+"""Mentions of entities in a document, and what a rule can see of them: number, gender, person."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+KINDS = ("pronoun", "proper", "nominal")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FIRST_PERSON = _words("i me my mine myself we us our ours ourselves")
+SECOND_PERSON = _words("you your yours yourself yourselves")
+PLURAL_PRONOUNS = _words("we us our ours ourselves they them their theirs themselves yourselves these those")
+SINGULAR_PRONOUNS = _words("i me my mine myself he him his himself she her hers herself it its itself yourself this that")
+MASCULINE = _words(
+    "he him his himself man men boy boys father dad son brother husband uncle nephew grandfather grandson "
+    "king prince duke lord sir mr. mr gentleman guy actor waiter monk priest"
+)
+FEMININE = _words(
+    "she her hers herself woman women girl girls mother mum mom daughter sister wife aunt niece grandmother granddaughter "
+    "queen princess duchess lady madam mrs. mrs ms. ms miss actress waitress nun"
+)
+NEUTER = _words("it its itself")
+TITLES = _words("mr mrs ms miss sir lady lord")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A span of words, 1-based and inclusive, that refers to the entity of its group."""
+
+    start: int
+    end: int
+    head: int
+    group: str
+    kind: str
+    text: str
+    head_text: str
+    number: str | None = None
+    gender: str | None = None
+    person: int = 3
+
+    def agrees_with(self, other: "Mention") -> bool:
+        """Whether number, gender and person may be the same; what is not known may be anything."""
+        pairs = ((self.number, other.number), (self.gender, other.gender), (self.person, other.person))
+        return all(one is None or another is None or one == another for one, another in pairs)
+
+
+@dataclass(frozen=True)
+class Document:
+    """Running text with its mentions in the order of their head words."""
+
+    name: str
+    words: tuple[str, ...]
+    mentions: tuple[Mention, ...]
+
+
+def mention(words: Collection[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:
+    """A mention with all that can be seen of it; `plural` is what the annotation says of its head word, if anything."""
+    start, end = span
+    inside = [word.lower() for word in words[start - 1 : end]]
+    head_text = words[head - 1].lower()
+    number = pronoun_number(head_text) if kind == "pronoun" else {True: "plural", False: "singular", None: None}[plural]
+    person = 1 if head_text in FIRST_PERSON else 2 if head_text in SECOND_PERSON else 3
+    return Mention(start, end, head, group, kind, " ".join(inside), head_text, number, gender(inside, head_text), person)
+
+
+def pronoun_number(word: str) -> str | None:
+    """Singular, plural or unknown."""
+    return "plural" if word in PLURAL_PRONOUNS else "singular" if word in SINGULAR_PRONOUNS else None
+
+
+def gender(inside: list[str], head: str) -> str | None:
+    """From the head word, or from a title before a name."""
+    for word in (head, inside[0]):
+        for name, known in (("masculine", MASCULINE), ("feminine", FEMININE), ("neuter", NEUTER)):
+            if word in known and (word == head or word.rstrip(".") in TITLES):
+                return name
+    return None

@@ -1,0 +1,102 @@
+"""Segments of running text: two consecutive paragraphs of an article, `[CLS] p1 [SEP] p2 [SEP]`, as token maps."""
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from data_modules.articles import Article, read_articles, text_files
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.batch import IGNORE
+from data_modules.errors import ConfigError, InputError, require_limit
+from data_modules.examples import Encoded, Example, Split
+
+log = logging.getLogger(__name__)
+SAMPLE = Path(__file__).parent / "samples" / "articles"
+TOKEN_CLASSES = ("other", "cls", "sep", "punctuation")  # numbers in the gold array `token_class`
+PERIODS_AND_COMMAS = (".", ",")
+WORD_START = "Ġ▁"  # how other tokenizers mark the piece that starts a word
+
+
+class SegmentDataModule(AttentionDataModule):
+    """A seeded sample of paragraph pairs; without a file, from the packaged articles."""
+
+    units = "tokens"
+    kind = "segments"
+
+    def __init__(
+        self, test: str | None = None, limit: int | None = 1000, mask_share: float = 0.15, **options: object
+    ) -> None:
+        super().__init__(**options)
+        require_limit(limit)
+        if not 0 < mask_share < 1:
+            raise ConfigError(f"data.mask_share={mask_share}: expected a share between 0 and 1.")
+        self.path, self.limit, self.mask_share = Path(test) if test else SAMPLE, limit, mask_share
+        self.short_articles = 0
+
+    @property
+    def files(self) -> list[Path]:
+        return text_files(self.path)
+
+    def read(self) -> dict[str, list[Example]]:
+        articles = [article for file in self.files for article in read_articles(file)]
+        self.short_articles = sum(len(article.paragraphs) < 2 for article in articles)
+        pairs = paragraph_pairs(articles)
+        if not pairs:
+            raise InputError(f"{self.path}: expected articles of two or more paragraphs, found none.")
+        if self.short_articles:
+            log.warning("%s: left out %d articles of fewer than two paragraphs.", self.path, self.short_articles)
+        return {"test": [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed)]}
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {"articles of fewer than two paragraphs": self.short_articles}
+
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        pairs = [example.words for example in examples]
+        encoding = tokenizer(*map(list, zip(*pairs, strict=True)), truncation="longest_first", max_length=self.max_pieces)
+        classes = token_classes(tokenizer)
+        return Split([self._encoded(place, encoding, classes, tokenizer) for place in range(len(pairs))])
+
+    def _encoded(self, place: int, encoding: object, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+        ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+        inputs = {}
+        if "token_type_ids" in encoding:
+            inputs["token_type_ids"] = np.array(encoding["token_type_ids"][place], dtype=np.int8)
+        if self.encoder.masks_tokens:
+            masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, place])
+            inputs["labels"] = np.where(masked, ids, IGNORE)
+            ids = np.where(masked, tokenizer.mask_token_id, ids)
+        example = Example((), {"token_class": classes[ids]})
+        return Encoded(example, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
+
+
+def paragraph_pairs(articles: list[Article]) -> list[tuple[str, str]]:
+    """All pairs of paragraphs that follow each other in an article."""
+    return [pair for article in articles for pair in pairwise(article.paragraphs)]
+
+
+def sampled(pairs: list[tuple[str, str]], limit: int | None, seed: int) -> list[tuple[str, str]]:
+    """At most `limit` of the pairs, drawn by the seed, in the order of the text."""
+    if limit is None or len(pairs) <= limit:
+        return pairs
+    return [pairs[place] for place in np.sort(np.random.default_rng(seed).permutation(len(pairs))[:limit])]
+
+
+def token_classes(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """The class of every token of the vocabulary."""
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    classes = np.array([3 * (token is not None and token.lstrip(WORD_START) in PERIODS_AND_COMMAS) for token in tokens])
+    for name, token in ((1, tokenizer.cls_token_id), (2, tokenizer.sep_token_id)):
+        if token is not None:
+            classes[token] = name
+    return classes.astype(np.int8)
+
+
+def masked_tokens(ids: np.ndarray, special: np.ndarray, share: float, seed: list[int]) -> np.ndarray:
+    """Which tokens to mask: a share (at least one) of those that are not special, drawn by the seed."""
+    plain = np.flatnonzero(~np.isin(ids, special))
+    count = max(1, round(share * len(plain)))
+    return np.isin(np.arange(len(ids)), np.random.default_rng(seed).permutation(plain)[:count])
