@@ -36,7 +36,7 @@ def _shifted(number: Int[Tensor, "*shape"], places: int) -> Int[Tensor, "*shape"
 
 
 def interval(
-    right: Float[Tensor, "replicate *shape"], count: Float[Tensor, "replicate *shape"]
+    right: Float[Tensor, "replicate *shape"], count: Float[Tensor, "replicate *#shape"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the percentile interval of right / count; NaN where nothing is counted."""
     with np.errstate(invalid="ignore", divide="ignore"):

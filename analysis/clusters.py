@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.entropy import SMALLEST
+from analysis.entropy import SMALLEST, smoothed
+from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError
 
 RELEASED_SMOOTHING = 0.001
@@ -29,7 +30,7 @@ class HeadDistances(Analysis):
         self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
         self.add_sum("tokens")
 
-    def update(self, batch: object) -> None:
+    def update(self, batch: AttentionBatch) -> None:
         self.mixed += mixture_sums(flat_maps(batch), batch.mask, self.smoothing)
         self.tokens += batch.mask.sum()
 
@@ -76,7 +77,7 @@ def _blocks(maps: Tensor, real: Tensor, smoothing: float) -> Iterator[Float[Tens
     for grid, mask in zip(maps, real, strict=True):
         for part, row_mask in zip(grid.split(rows, 1), mask.split(rows), strict=True):
             if smoothing:
-                part = ((1 - smoothing) * part + smoothing / mask.sum()) * mask
+                part = smoothed(part, mask, smoothing)
             yield (part * row_mask[:, None]).flatten(1).clamp_(min=SMALLEST)
 
 

@@ -61,7 +61,7 @@ def surface_values(
     columns = mean_rows(maps, torch.stack([real, of_class["sep"]], 1))  # from all tokens, and from [SEP]
     received = [columns[:, :, 0] @ of_class[name][:, :, None].float() for name in CLASSES.values()]
     sep_to_sep = columns[:, :, 1] @ of_class["sep"][:, :, None].float()
-    entropies = row_entropy(maps, smoothing, real.sum(1).float())
+    entropies = row_entropy(maps, real, smoothing)
     rows = torch.stack([real, of_class["cls"]], 1).float()
     entropy, cls_entropy = (entropies @ (rows / rows.sum(-1, keepdim=True).clamp(min=1)).mT).unbind(-1)
     values = torch.stack([*near, *(value.squeeze(-1) for value in (*received, sep_to_sep)), entropy, cls_entropy], 1)

@@ -69,7 +69,7 @@ def numbered(count):
 def test_gold_by_hand(two, minilm):
     data = TreebankDataModule(encoder=minilm, test=two)
     for example, expected in zip(data.examples["test"], GOLD, strict=True):
-        gold = {name: array.tolist() for name, array in example.gold.items() if name != "control"}
+        gold = {name: array.tolist() for name, array in example.gold.items() if name not in ("control", "asked")}
         assert gold == {name: [-100, *values] for name, values in expected.items()}
     assert data.relations == ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
     assert data.examples["test"][0].words == ("She", "did", "n't", "sleep", ".")
@@ -88,7 +88,14 @@ def test_gold_reaches_the_batch(two, minilm, ready):
 def test_facts(two, minilm):
     facts = TreebankDataModule(encoder=minilm, test=two).facts
     relations = ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
-    assert facts == {"layers": 6, "heads": 12, "hidden_size": 384, "vector_size": 0, "relations": relations}
+    shown = {
+        "index": 0,
+        "words": ("She", "did", "n't", "sleep", "."),
+        "heads": [4, 4, 4, 0, 4],
+        "relations": [2, 1, 0, 5, 3],
+    }
+    sizes = {"layers": 6, "heads": 12, "hidden_size": 384, "vector_size": 0}
+    assert facts == {"kind": "treebank", **sizes, "relations": relations, "shown": [shown]}
 
 
 @pytest.mark.parametrize(("count", "held_out"), [(2, 1), (9, 1), (10, 1), (29, 2), (140, 14)])

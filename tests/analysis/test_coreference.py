@@ -1,0 +1,98 @@
+"""Coreference by single heads against loops over documents, mentions and words."""
+
+import pytest
+import torch
+
+from analysis.coreference import COLUMNS, CoreferenceHeads
+from data_modules.antecedents import BASELINES
+from tests.analysis.conftest import HEADS, LAYERS, merged
+
+LENGTHS = [9, 6, 4]  # with ROOT
+IGNORE = -100
+# Two mentions may share a head word; groups 0 of the first document are words 2, 5, 8.
+MENTION_HEADS = [[2, 2, 4, 5, 7, 8], [1, 3, 5], [1, 3]]
+GROUPS = [[0, 1, 2, 0, 2, 0], [0, 1, 0], [0, 1]]
+KINDS = [[2, 1, 1, 0, 2, 0], [1, 2, 0], [0, 0]]
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[IGNORE] * (width - len(row))] for row in rows])
+
+
+def antecedents(document):
+    """For each mention the head words of earlier mentions of its group."""
+    heads, groups = MENTION_HEADS[document], GROUPS[document]
+    return [
+        {heads[j] for j in range(len(heads)) if groups[j] == groups[i] and heads[j] < heads[i]} for i in range(len(heads))
+    ]
+
+
+@pytest.fixture
+def document_facts(facts):
+    return {**facts, "kind": "documents"}
+
+
+@pytest.fixture
+def batch(random_batch):
+    gold = {
+        "mention_heads": padded(MENTION_HEADS),
+        "groups": padded(GROUPS),
+        "kinds": padded(KINDS),
+        "antecedents": padded([[len(found) for found in antecedents(n)] for n in range(3)]),
+        **{name: padded([[n % 2 for n in range(len(row))] for row in GROUPS]) for name in BASELINES},
+    }
+    return random_batch(LENGTHS, gold)
+
+
+def looped(batch, layer, head, any_word, column):
+    right = count = 0
+    for document, length in enumerate(LENGTHS):
+        heads = MENTION_HEADS[document]
+        for i, of_group in enumerate(antecedents(document)):
+            if not of_group or column not in ("all", ("pronoun", "proper", "nominal")[KINDS[document][i]]):
+                continue
+            words = range(1, length) if any_word else sorted({h for h in heads if h < heads[i]})
+            row = batch.maps[document, layer, head, heads[i]].tolist()
+            best = max((word for word in words if word != heads[i]), key=lambda word: row[word])
+            count += 1
+            right += best in of_group
+    return right, count
+
+
+@pytest.mark.parametrize(("name", "any_word"), [("coreference", False), ("coreference_any_word", True)])
+def test_every_head_and_kind_equals_a_plain_loop(batch, document_facts, name, any_word):
+    metric = CoreferenceHeads(document_facts, replicates=5)
+    metric.update(batch)
+    heads = metric.compute()["heads"]
+    for column in ("all", "pronoun", "nominal"):
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                right, count = looped(batch, layer, head, any_word, column)
+                assert heads[f"{name}:{column}"]["value"][layer][head] == pytest.approx(100 * right / count, abs=1e-12)
+                assert heads[f"{name}:{column}"]["n"][layer][head] == count
+    assert f"{name}:proper" not in heads  # no proper name here has an antecedent
+
+
+def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, document_facts):
+    metric = CoreferenceHeads(document_facts, replicates=5)
+    metric.update(batch)
+    found = metric.compute()
+    rows = {row["row"]: row for row in found["tables"]["coreference"]}
+    assert list(rows) == [*BASELINES, "best head, among mentions", "best head, among all words"]
+    # Of the mentions with an antecedent (fourth, fifth and sixth; third of the second document) two have odd places.
+    assert rows["nearest mention"]["all"] == 50
+    best = max(max(row) for row in found["heads"]["coreference:all"]["value"])
+    assert rows["best head, among mentions"]["all"] == best
+    layer, head = map(int, rows["best head, among mentions"]["head"].split("-"))
+    assert found["heads"]["coreference:all"]["value"][layer - 1][head - 1] == best
+    assert set(COLUMNS) <= set(rows["rules"])
+
+
+def test_two_processes_count_as_one(batch, parts_of, document_facts):
+    whole, first, second = (CoreferenceHeads(document_facts, replicates=20) for _ in range(3))
+    whole.update(batch)
+    for metric, part in zip((first, second), parts_of(batch, 1), strict=True):
+        metric.update(part)
+    expected, found = whole.compute(), merged(first, second).compute()
+    assert str(found) == str(expected)  # NaN included

@@ -1,0 +1,46 @@
+from functools import partial
+
+import pytest
+import pytorch_lightning as pl
+
+from analysis.clusters import HeadDistances
+from analysis.head_analysis import HeadAnalysis
+from analysis.relations import RelationHeads
+from analysis.surface import SurfacePatterns
+from data_modules.errors import ConfigError
+from data_modules.segments import SegmentDataModule
+
+
+def trainer():
+    return pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
+
+
+def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
+    data = SegmentDataModule(encoder=minilm, limit=5, batch_tokens=256)
+    analyses = {"surface": SurfacePatterns, "clusters": HeadDistances}
+    passes = []
+    original = minilm.forward
+    minilm.forward = lambda *args, **kwargs: passes.append(1) or original(*args, **kwargs)
+    try:
+        together = HeadAnalysis(analyses, data.facts)
+        trainer().test(together, datamodule=data, verbose=False)
+        counted = len(passes)
+        found = {}
+        for name, analysis in analyses.items():
+            alone = HeadAnalysis({name: analysis}, data.facts)
+            trainer().test(alone, datamodule=data, verbose=False)
+            found |= alone.findings()["heads"]
+    finally:
+        del minilm.forward
+    assert counted == 3  # two segments of 128 tokens at once
+    assert together.findings()["heads"] == found
+    assert "checks" in together.findings()["tables"]
+
+
+def test_an_analysis_of_other_data_is_refused(minilm):
+    facts = SegmentDataModule(encoder=minilm, limit=1).facts
+    with pytest.raises(ConfigError, match="RelationHeads needs data=treebank"):
+        HeadAnalysis({"relations": RelationHeads}, facts)
+    with pytest.raises(ConfigError, match="name at least one"):
+        HeadAnalysis({}, facts)
+    assert HeadAnalysis({"surface": partial(SurfacePatterns, released=True)}, facts).analyses["surface"].smoothing

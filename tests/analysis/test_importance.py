@@ -1,0 +1,26 @@
+import pytest
+import torch
+
+from analysis.importance import CLASSES, TargetImportance
+from tests.analysis.conftest import HEADS, LAYERS
+
+LENGTHS = [6, 3]
+TOKEN_CLASSES = torch.tensor([[1, 0, 3, 2, 0, 2], [1, 0, 2, -100, -100, -100]])
+COLUMNS = {"sep": [[3, 5], [2]], "punctuation": [[2], []], "other": [[0, 1, 4], [0, 1]]}
+
+
+def test_the_mean_cell_by_class_of_the_target_equals_a_plain_loop(facts, random_batch):
+    batch = random_batch(LENGTHS, {"token_class": TOKEN_CLASSES})
+    metric = TargetImportance({**facts, "kind": "segments"})
+    metric.update(batch)
+    heads = metric.compute()["heads"]
+    for name in CLASSES:
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                means = []
+                for n, (length, columns) in enumerate(zip(LENGTHS, COLUMNS[name], strict=True)):
+                    cells = [float(batch.maps[n, layer, head, i, j]) for i in range(length) for j in columns]
+                    means += [sum(cells) / len(cells)] if cells else []
+                found = heads[f"importance_of_{name}"]
+                assert found["value"][layer][head] == pytest.approx(sum(means) / len(means), abs=1e-7)
+                assert found["n"][layer][head] == len(means)

@@ -1,0 +1,122 @@
+"""Surface patterns against loops over segments, tokens and heads."""
+
+import math
+
+import pytest
+import torch
+
+from analysis.surface import QUANTITIES, SurfacePatterns, heads_by_layer, published_sentences
+from tests.analysis.conftest import HEADS, LAYERS, merged
+
+OTHER, CLS, SEP, PUNCTUATION = range(4)
+LENGTHS = [9, 7, 2, 1]
+CLASSES = torch.tensor(
+    [
+        [CLS, 0, 0, PUNCTUATION, SEP, 0, PUNCTUATION, 0, SEP],
+        [CLS, 0, 0, 0, SEP, 0, SEP, -100, -100],
+        [CLS, SEP, *[-100] * 7],
+        [OTHER, *[-100] * 8],
+    ]
+)
+
+
+@pytest.fixture
+def batch(random_batch):
+    return random_batch(LENGTHS, {"token_class": CLASSES})
+
+
+@pytest.fixture
+def segment_facts(facts):
+    return {**facts, "kind": "segments"}
+
+
+def entropy(row, smoothing):
+    row = [(1 - smoothing) * p + smoothing / len(row) for p in row]
+    return -sum(p * math.log(p) for p in row if p > 0)
+
+
+def looped(maps, classes, smoothing=0.0):
+    """All quantities of one segment and head that are defined for it."""
+    n, rows = len(maps), maps.tolist()
+
+    def mean(values):
+        return sum(values) / len(values) if values else None
+
+    def to(kind, sources):
+        return mean([sum(rows[i][j] for j in range(n) if classes[j] == kind) for i in sources])
+
+    sep = [i for i in range(n) if classes[i] == SEP]
+    cls = [i for i in range(n) if classes[i] == CLS]
+    return {
+        "attention_to_previous": mean([rows[i][i - 1] for i in range(1, n)]),
+        "attention_to_current": mean([rows[i][i] for i in range(n)]),
+        "attention_to_next": mean([rows[i][i + 1] for i in range(n - 1)]),
+        "attention_to_cls": to(CLS, range(n)) if cls else None,
+        "attention_to_sep": to(SEP, range(n)) if sep else None,
+        "attention_to_punctuation": to(PUNCTUATION, range(n)),
+        "sep_to_sep": to(SEP, sep),
+        "entropy": mean([entropy(row, smoothing) for row in rows]),
+        "cls_entropy": mean([entropy(rows[i], smoothing) for i in cls]),
+    }
+
+
+@pytest.mark.parametrize(("released", "smoothing"), [(False, 0.0), (True, 0.0001)])
+def test_every_quantity_of_every_head_equals_a_plain_loop(batch, segment_facts, released, smoothing):
+    metric = SurfacePatterns(segment_facts, released=released)
+    metric.update(batch)
+    heads = metric.compute()["heads"]
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            each = [
+                looped(batch.maps[n, layer, head, :length, :length].double(), CLASSES[n, :length].tolist(), smoothing)
+                for n, length in enumerate(LENGTHS)
+            ]
+            for name in QUANTITIES:
+                defined = [values[name] for values in each if values[name] is not None]
+                assert heads[name]["value"][layer][head] == pytest.approx(sum(defined) / len(defined), abs=1e-6)
+                assert heads[name]["n"][layer][head] == len(defined)
+
+
+def test_two_processes_count_as_one(batch, parts_of, segment_facts):
+    whole, first, second = (SurfacePatterns(segment_facts) for _ in range(3))
+    whole.update(batch)
+    for metric, part in zip((first, second), parts_of(batch, 3), strict=True):
+        metric.update(part)
+    expected, found = whole.compute()["heads"], merged(first, second).compute()["heads"]
+    for name in QUANTITIES:
+        torch.testing.assert_close(torch.tensor(found[name]["value"]), torch.tensor(expected[name]["value"]))
+
+
+def test_a_head_on_the_previous_token_is_found(segment_facts, random_batch):
+    batch = random_batch([5, 4], {"token_class": torch.zeros(2, 5, dtype=torch.long)})
+    batch.maps[:, 1, 2] = torch.eye(5).roll(-1, 1)  # row i looks at i - 1
+    metric = SurfacePatterns(segment_facts)
+    metric.update(batch)
+    found = metric.compute()
+    assert found["heads"]["attention_to_previous"]["value"][1][2] == 1
+    assert found["heads"]["entropy"]["value"][1][2] == pytest.approx(0, abs=1e-12)
+    assert found["metrics"]["heads_mostly_previous"] == 1
+    assert found["tables"]["checks"][0] == {"check": "heads over 50 % on the previous token", "ours": "1 (layers 2)"}
+
+
+def test_what_no_segment_has_is_undefined_with_count_zero(segment_facts, random_batch):
+    batch = random_batch([4], {"token_class": torch.zeros(1, 4, dtype=torch.long)})
+    metric = SurfacePatterns(segment_facts)
+    metric.update(batch)
+    sep = metric.compute()["heads"]["sep_to_sep"]
+    assert math.isnan(sep["value"][0][0])
+    assert sep["n"][0][0] == 0
+
+
+def test_heads_by_layer_names_the_layer_of_each():
+    chosen = torch.tensor([[True, False], [True, True], [False, False]])
+    assert heads_by_layer(chosen) == "3 (layers 1, 2, 2)"
+    assert heads_by_layer(chosen & False) == "0"
+
+
+def test_the_paper_s_sentence_on_sep_takes_the_layers_above_half():
+    high, low = torch.full((1, 2), 0.8), torch.full((1, 2), 0.2)
+    grids = dict.fromkeys(QUANTITIES, torch.cat([low, high])) | {"sep_to_sep": torch.tensor([[0.1, 0.1], [0.9, 0.95]])}
+    ours = {row["check"]: row["ours"] for row in published_sentences(grids)}
+    assert ours["layers whose heads give [SEP] over 50 %"] == "2"
+    assert ours["attention from [SEP] to [SEP] in these layers"] == "92.5 %"
