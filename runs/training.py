@@ -44,7 +44,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
     }
     if trainer.is_global_zero:
-        figures = [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure]
+        figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
         write_report(folder, results, findings.get("heads", {}), figures)
         show(results, folder)
     return results

