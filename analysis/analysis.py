@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -42,9 +43,14 @@ class Analysis(Metric):
     def compute(self) -> Findings:
         raise NotImplementedError
 
-    def grid(self, values: Tensor) -> list[list[float]]:
+    def grid(self, values: Tensor | np.ndarray) -> list[list[float]]:
         """One number per map as rows of layers."""
         return values.reshape(self.layers, self.heads).tolist()
+
+    def map_slices(self, parts: int) -> list[slice]:
+        """Where each part lies on an axis that has all maps of one part after the other."""
+        maps = self.layers * self.heads
+        return [slice(part * maps, (part + 1) * maps) for part in range(parts)]
 
 
 def flat_maps(batch: AttentionBatch) -> Float[Tensor, "batch map query key"]:

@@ -72,10 +72,10 @@ class CoreferenceHeads(Analysis):
             f"{name}:{column}": {
                 "value": self.grid(shares[part, place]),
                 "n": self.grid(count[place].expand(self.maps)),
-                "low": self.grid(torch.from_numpy(low[part, place])),
-                "high": self.grid(torch.from_numpy(high[part, place])),
+                "low": self.grid(low[part, place]),
+                "high": self.grid(high[part, place]),
             }
-            for name, part in zip(COUNTINGS, torch.arange(len(COUNTINGS) * self.maps).chunk(len(COUNTINGS)), strict=True)
+            for name, part in zip(COUNTINGS, self.map_slices(len(COUNTINGS)), strict=True)
             for place, column in enumerate(COLUMNS)
             if count[place]
         }

@@ -109,11 +109,11 @@ class RelationHeads(Analysis):
                 f"relation:{name}:{direction}": {
                     "value": self.grid(100 * correct[maps, place] / count[place]),
                     "n": self.grid(count[place].expand(self.layers * self.heads)),
-                    "low": self.grid(torch.from_numpy(low[maps, place])),
-                    "high": self.grid(torch.from_numpy(high[maps, place])),
+                    "low": self.grid(low[maps, place]),
+                    "high": self.grid(high[maps, place]),
                 }
                 for place, name in enumerate(self.names)
-                for direction, maps in zip(DIRECTIONS, torch.arange(len(correct)).chunk(len(DIRECTIONS)), strict=True)
+                for direction, maps in zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True)
                 if count[place]
             },
         }

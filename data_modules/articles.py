@@ -36,7 +36,7 @@ def text_files(path: str | Path) -> list[Path]:
 def read_articles(file: Path) -> list[Article]:
     """The articles of a file; a file without titles is one article."""
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
     if not any(line.strip() for line in lines):
@@ -56,7 +56,7 @@ def _titled(lines: list[str]) -> Iterator[Article]:
     article = Article("")
     for line in lines:
         if is_title(line):
-            if article.paragraphs:
+            if article.title or article.paragraphs:
                 yield article
             article = Article(line.strip(" ="))
         elif line.strip() and not HEADING.match(line):

@@ -45,6 +45,8 @@ def _documents(file: Path) -> Iterator[Document]:
     for number, line in lines(file):
         last = number
         if line.startswith(BEGIN):
+            if rows or sentences:
+                raise InputError(f"{file}:{number}: expected {END!r} before another document begins.")
             name, sentences, rows = line.removeprefix(BEGIN).strip(), [], []
         elif line.startswith(END) or not line.strip():
             if rows:
@@ -73,14 +75,17 @@ def _document(file: Path, name: str, sentences: list) -> Document:
         words += [row[WORD] for _, row in rows]
         tree, tags = parse(file, rows), [row[TAG] for _, row in rows]
         for start, end, group in chain_spans(file, rows):
-            mentions.append(_mention(words, tags, before, start, end, head_word(tree, tags, start, end), group))
+            mentions.append(_mention(words, tags, tree, before, start, end, group))
     return Document(name, tuple(words), tuple(sorted(mentions, key=lambda m: (m.head, m.start, -m.end))))
 
 
-def _mention(words: list[str], tags: list[str], before: int, start: int, end: int, head: int, group: str) -> Mention:
+def _mention(words: list[str], tags: list[str], tree: Node, before: int, start: int, end: int, group: str) -> Mention:
+    head = head_word(tree, tags, start, end)
     tag = tags[head]
     kind = "pronoun" if tag.startswith(("PRP", "WP")) else "proper" if tag.startswith("NNP") else "nominal"
-    plural = True if "CC" in tags[start : end + 1] else tag.endswith("S") if tag.startswith("NN") else None
+    plural = tag.endswith("S") if tag.startswith("NN") else None
+    if is_coordinated(tree, start, end):
+        plural = True
     return mention(words, (before + start + 1, before + end + 1), before + head + 1, group, kind, plural)
 
 
@@ -143,6 +148,16 @@ def _covering(node: Node, start: int, end: int) -> Node | None:
         if child.start <= start and end <= child.end:
             return _covering(child, start, end) or (child if (child.start, child.end) == (start, end) else None)
     return None
+
+
+def is_coordinated(tree: Node, start: int, end: int) -> bool:
+    """Whether the constituent joins several: a conjunction stands on the way down to its head."""
+    node = _covering(tree, start, end)
+    while node and node.children:
+        if any(child.label == "CC" for child in node.children):
+            return True
+        node = _head_child(node)
+    return False
 
 
 def _head(node: Node) -> int:

@@ -67,7 +67,7 @@ def document_files(path: str | Path) -> list[Path]:
     """The file itself, or all files of a folder, also below it, that a reader takes."""
     path = local_path(path)
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if suffix_of(file))
+        files = sorted(file for file in path.rglob("*") if file.is_file() and suffix_of(file))
         if not files:
             raise InputError(f"{path}: expected *.conllu or *_conll files in this folder, found none.")
         return files

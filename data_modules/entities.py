@@ -64,33 +64,47 @@ def _extend(draft: Draft, file: Path, block: Block, group_field: int) -> None:
     draft.words += tree.words
     draft.rows += rows
     draft.heads += [head and head + before for head in tree.heads]
-    draft.spans += entity_spans(file, rows, before, group_field)
+    draft.spans += entity_spans(file, block.rows, before, group_field)
 
 
 def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int = 0) -> list[tuple[int, int, str]]:
-    """The (first, last, group) of every mention of a sentence; words are counted on from those before it."""
+    """The (first, last, group) of every mention of a sentence; words are counted on from those before it.
+
+    A bracket at an empty node opens with the next word, or closes with the one before; a mention without words is none.
+    """
     spans: list[tuple[int, int, str]] = []
     waiting: list[tuple[str, int, int]] = []
-    for place, (number, row) in enumerate(rows, start=before + 1):
+    place = before
+    for number, row in rows:
+        if "-" in row[0]:
+            continue
+        empty_node = "." in row[0]
+        place += not empty_node
         text = next((value.removeprefix("Entity=") for value in row[9].split("|") if value.startswith("Entity=")), "")
         if "".join(match[0] for match in BRACKET.finditer(text)) != text:
             raise InputError(f"{file}:{number}: expected brackets such as (1-person or 1) in Entity=, found {text!r}.")
         for match in BRACKET.finditer(text):
             if match["close"]:
                 spans.append(_closed(file, number, match["close"], waiting, place))
-            elif match["closed"]:
-                spans.append((place, place, _group(match["open"], group_field)))
+                continue
+            group = _group(file, number, match["open"], group_field)
+            if match["closed"]:
+                spans.append((place + empty_node, place, group))
             else:
-                waiting.append((_group(match["open"], group_field), place, number))
+                waiting.append((group, place + empty_node, number))
     if waiting:
         group, _, number = waiting[0]
         raise InputError(f"{file}:{number}: the bracket of entity {group} is not closed in its sentence.")
     # Of a mention in several pieces, the first stands for the whole.
-    return [(start, end, PART.sub("", group)) for start, end, group in spans if PART.search(group) is None or "[1/" in group]
+    spans = [span for span in spans if span[0] <= span[1] and (PART.search(span[2]) is None or "[1/" in span[2])]
+    return [(start, end, PART.sub("", group)) for start, end, group in spans]
 
 
-def _group(bracket: str, group_field: int) -> str:
-    return bracket.split("-")[group_field]
+def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
+    fields = bracket.split("-")
+    if group_field >= len(fields):
+        raise InputError(f"{file}:{number}: expected the group as field {group_field + 1} of ({bracket}, found none.")
+    return fields[group_field]
 
 
 def _closed(file: Path, number: int, group: str, waiting: list, place: int) -> tuple[int, int, str]:
@@ -109,7 +123,9 @@ def _document(draft: Draft) -> Document:
 def _mention(draft: Draft, span: tuple[int, int, str]) -> object:
     start, end, group = span
     inside = range(start, end + 1)
-    head = next((word for word in inside if draft.heads[word - 1] not in inside), end)
+    outside = [word for word in inside if draft.heads[word - 1] not in inside]
+    # Punctuation at the edge may depend on a word outside too, but is no head beside a word.
+    head = next((word for word in outside if draft.rows[word - 1][1][3] != "PUNCT"), outside[0])
     upos = draft.rows[head - 1][1][3]
     coordinated = any(draft.heads[w - 1] == head and draft.rows[w - 1][1][7] == "conj" for w in inside)
     kind = KIND_OF_UPOS.get(upos, "nominal")
@@ -125,4 +141,5 @@ def is_plural(row: list[str]) -> bool | None:
         return xpos.endswith("S")
     if upos not in ("NOUN", "PROPN"):
         return None
-    return form.lower() != lemma.lower() and form.lower().endswith("s")
+    differs = form.lower() != lemma.lower()
+    return differs if upos == "NOUN" else differs and form.lower().endswith("s")

@@ -61,9 +61,13 @@ def mention(words: Collection[str], span: tuple[int, int], head: int, group: str
     start, end = span
     inside = [word.lower() for word in words[start - 1 : end]]
     head_text = words[head - 1].lower()
-    number = pronoun_number(head_text) if kind == "pronoun" else {True: "plural", False: "singular", None: None}[plural]
-    person = 1 if head_text in FIRST_PERSON else 2 if head_text in SECOND_PERSON else 3
-    return Mention(start, end, head, group, kind, " ".join(inside), head_text, number, gender(inside, head_text), person)
+    number = {True: "plural", False: "singular", None: None}[plural]
+    person = 3
+    if kind == "pronoun":
+        number = number if plural else pronoun_number(head_text)
+        person = 1 if head_text in FIRST_PERSON else 2 if head_text in SECOND_PERSON else 3
+    title = inside[0] if kind == "proper" else ""
+    return Mention(start, end, head, group, kind, " ".join(inside), head_text, number, gender(head_text, title), person)
 
 
 def pronoun_number(word: str) -> str | None:
@@ -71,10 +75,10 @@ def pronoun_number(word: str) -> str | None:
     return "plural" if word in PLURAL_PRONOUNS else "singular" if word in SINGULAR_PRONOUNS else None
 
 
-def gender(inside: list[str], head: str) -> str | None:
+def gender(head: str, title: str) -> str | None:
     """From the head word, or from a title before a name."""
-    for word in (head, inside[0]):
+    for word in (head, title if title.rstrip(".") in TITLES else ""):
         for name, known in (("masculine", MASCULINE), ("feminine", FEMININE), ("neuter", NEUTER)):
-            if word in known and (word == head or word.rstrip(".") in TITLES):
+            if word in known:
                 return name
     return None

@@ -18,7 +18,7 @@ from hydra.errors import (
 from omegaconf.errors import OmegaConfBaseException
 
 from data_modules.errors import InputError, did_you_mean
-from runs.help import help_text, known_groups, known_keys
+from runs.help import CONF, help_text, known_groups, known_keys
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2
@@ -86,7 +86,8 @@ def explain_configuration(error: Exception) -> str:
     """A sentence for what Hydra could not compose, with the near matches."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return f"{group}={name}: no such {group}{did_you_mean(name, error.options or [])}"
+        known = error.options or [file.stem for file in (CONF / group).glob("[!_]*.yaml")]
+        return f"{group}={name}: no such {group}{did_you_mean(name, known)}"
     text = str(error)
     if key := re.search(r"Could not override '([^']+)'", text):
         wrong = key[1].partition("@")[0]

@@ -93,12 +93,10 @@ def test_byte_order_mark_and_crlf_change_nothing(read, text):
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0c"])
-@pytest.mark.xfail(strict=True, reason="splitlines breaks lines at rare separators too, not at newlines alone")
 def test_only_a_newline_ends_a_paragraph_of_wikitext(read, separator):
     assert [len(article.paragraphs) for article in read(f" = T = \nOne{separator}and more .\nTwo .\n")] == [2]
 
 
-@pytest.mark.xfail(strict=True, reason="an article without text is kept at the end of a file and lost elsewhere")
 def test_an_article_without_text_is_treated_alike_anywhere(read):
     at_the_end = [article.title for article in read(" = Tea = \nText .\n = Empty = \n")]
     before = [article.title for article in read(" = Empty = \n = Tea = \nText .\n")]

@@ -214,7 +214,6 @@ def test_a_folder_is_searched_below_too(documents, tmp_path, minilm):
     assert [len(found.words) for found in data.examples["test"]] == [15, 2]
 
 
-@pytest.mark.xfail(strict=True, reason="a folder whose name ends like that of a file is taken for one")
 def test_a_folder_named_like_a_file_is_no_file(tmp_path):
     (tmp_path / "gold_conll").mkdir()
     (tmp_path / "gold_conll" / "p_conll").write_text(PARIS)
