@@ -65,32 +65,31 @@ def mixture_sums(
     maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], smoothing: float = 0.0
 ) -> Float[Tensor, "map map"]:
     """The sum over cells of s log s, s = p + q, for every two maps p, q; twice p on the diagonal."""
-    blocks = [_pair_sums(block) for block in _blocks(maps, real, smoothing)]
-    upper = torch.stack(blocks).sum(0, dtype=torch.float64)
+    count, tokens = maps.shape[1], maps.shape[-1]
+    rows = max(1, CELLS_IN_CACHE // tokens) if maps.device.type == "cpu" else tokens
+    cells = maps.new_empty(count, rows, tokens)
+    flat = cells.flatten(1)
+    mixed, logs = torch.empty_like(flat), torch.empty_like(flat)
+    # Each map with itself and those behind it.
+    pairs = [(flat[place:], flat[place], mixed[place:], logs[place:]) for place in range(count)]
+    parts = list(_parts(maps, real, rows, smoothing))
+    sums = maps.new_zeros(len(parts), count, count)
+    for of_part, (part, row_mask) in zip(sums, parts, strict=True):
+        cells[:, part.shape[1] :] = 0
+        torch.mul(part, row_mask[:, None], out=cells[:, : part.shape[1]])
+        cells.clamp_(min=SMALLEST)
+        for place, (others, one, both, log) in enumerate(pairs):
+            torch.log(torch.add(others, one, out=both), out=log)
+            torch.sum(log.mul_(both), 1, out=of_part[place, place:])
+    upper = sums.sum(0, dtype=torch.float64)
     return upper + upper.triu(1).T
 
 
-def _blocks(maps: Tensor, real: Tensor, smoothing: float) -> Iterator[Float[Tensor, "map cell"]]:
-    """Cells of all maps, as many at once as the cache holds; rows of padding count nothing."""
-    tokens = maps.shape[-1]
-    rows = max(1, CELLS_IN_CACHE // tokens) if maps.device.type == "cpu" else tokens
+def _parts(maps: Tensor, real: Tensor, rows: int, smoothing: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows of all maps of an input, and which of them are no padding."""
     for grid, mask in zip(maps, real, strict=True):
         for part, row_mask in zip(grid.split(rows, 1), mask.split(rows), strict=True):
-            if smoothing:
-                part = smoothed(part, mask, smoothing)
-            yield (part * row_mask[:, None]).flatten(1).clamp_(min=SMALLEST)
-
-
-def _pair_sums(cells: Float[Tensor, "map cell"]) -> Float[Tensor, "map map"]:
-    """The sum of s log s for each map with itself and those behind it; zero elsewhere."""
-    sums = cells.new_zeros(len(cells), len(cells))
-    mixed, logs = torch.empty_like(cells), torch.empty_like(cells)
-    for place in range(len(cells)):
-        others = len(cells) - place
-        torch.add(cells[place:], cells[place], out=mixed[:others])
-        torch.log(mixed[:others], out=logs[:others])
-        torch.sum(logs[:others].mul_(mixed[:others]), 1, out=sums[place, place:])
-    return sums
+            yield (smoothed(part, mask, smoothing) if smoothing else part), row_mask
 
 
 def js_from_sums(mixed: Float[Tensor, "map map"], tokens: Tensor) -> Float[Tensor, "map map"]:

@@ -5,18 +5,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 SMALLEST = 1e-30  # so that the logarithm of no attention is a number; times that attention it is nothing
+MAPS_IN_CACHE = 12
 
 
 def row_entropy(
     maps: Float[Tensor, "batch map query key"], real: Bool[Tensor, "batch key"], smoothing: float = 0.0
 ) -> Float[Tensor, "batch map query"]:
     """The entropy of each row; smoothing mixes in uniform attention over the input's real tokens."""
-    parts = []
-    for grid, keys in zip(maps, real, strict=True):  # one input at a time stays in the cache
-        if smoothing:
-            grid = smoothed(grid, keys, smoothing)
-        parts.append(-torch.linalg.vecdot(grid, grid.clamp(min=SMALLEST).log()))
-    return torch.stack(parts)
+    entropies = maps.new_empty(maps.shape[:3])
+    for grid, keys, out in zip(maps, real, entropies, strict=True):
+        for part, part_out in zip(grid.split(MAPS_IN_CACHE), out.split(MAPS_IN_CACHE), strict=True):
+            weights = (smoothed(part, keys, smoothing) if smoothing else part).clamp(min=SMALLEST)
+            torch.sum(weights.log().mul_(weights).neg_(), -1, out=part_out)
+    return entropies
 
 
 def smoothed(

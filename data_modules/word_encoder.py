@@ -67,15 +67,22 @@ class WordEncoder:
     def _piece(self, inputs: dict[str, Tensor], word_ids: Tensor, words: int, autocast: Autocast) -> dict[str, Tensor]:
         layers = self.encoder.layers if self.maps else 0
         # Made outside inference mode, so that a probe may learn from it.
-        maps = torch.empty(layers, len(word_ids), self.encoder.heads, words, words, device=word_ids.device)
-        write, layer = self._writer(word_ids, words), iter(maps)
+        maps = self._empty_maps(layers, len(word_ids), words, word_ids.device)
+        write, layer = self._writer(word_ids, words), iter(maps.unbind(1))
         sink = (lambda weights: write(weights, next(layer))) if self.maps else None
         with autocast():
             hidden = self.encoder(**inputs, sink=sink, hidden_states=self.hidden_layer is not None)
-        outputs = {"maps": maps.transpose(0, 1)} if self.maps else {}
+        outputs = {"maps": maps} if self.maps else {}
         if hidden is not None:
             outputs["hidden"] = pool_hidden(hidden[self.hidden_layer].clone().float(), word_ids, words)
         return outputs
+
+    def _empty_maps(self, layers: int, examples: int, words: int, device: torch.device) -> Tensor:
+        """Room for (example, layer, head, query, key); the pooler wants each layer in one piece, tokens each example."""
+        heads = self.encoder.heads
+        if self.units == "tokens":
+            return torch.empty(examples, layers, heads, words, words, device=device)
+        return torch.empty(layers, examples, heads, words, words, device=device).transpose(0, 1)
 
     def _writer(self, word_ids: Tensor, words: int) -> Callable[[Tensor, Tensor], Tensor]:
         """What puts the token maps of a layer in their place."""
