@@ -1,6 +1,7 @@
 """Segments of running text: two consecutive paragraphs of an article, `[CLS] p1 [SEP] p2 [SEP]`, as token maps."""
 
 import logging
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,16 +56,15 @@ class SegmentDataModule(AttentionDataModule):
         return {"articles of fewer than two paragraphs": self.short_articles}
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        pairs = [example.words for example in examples]
-        encoding = tokenizer(*map(list, zip(*pairs, strict=True)), truncation="longest_first", max_length=self.max_pieces)
-        classes = token_classes(tokenizer)
-        return Split([self._encoded(place, encoding, classes, tokenizer) for place in range(len(pairs))])
+        classes, options = token_classes(tokenizer), {"truncation": "longest_first", "max_length": self.max_pieces}
+        encodings = (tokenizer(*example.words, **options) for example in examples)
+        return Split([self._encoded(place, encoding, classes, tokenizer) for place, encoding in enumerate(encodings)])
 
-    def _encoded(self, place: int, encoding: object, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-        ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+    def _encoded(self, place: int, encoding: Mapping, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+        ids = np.array(encoding["input_ids"], dtype=np.int32)
         inputs = {}
         if "token_type_ids" in encoding:
-            inputs["token_type_ids"] = np.array(encoding["token_type_ids"][place], dtype=np.int8)
+            inputs["token_type_ids"] = np.array(encoding["token_type_ids"], dtype=np.int8)
         if self.encoder.masks_tokens:
             masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, place])
             inputs["labels"] = np.where(masked, ids, IGNORE)

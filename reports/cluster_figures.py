@@ -1,5 +1,6 @@
 """Heads in the plane, near where they attend alike (Clark, Figure 6)."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,10 +25,14 @@ def head_plane(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None
     """The same plane twice, coloured by layer and marked by behaviour; relation heads by name, where they are known."""
     values = by_quantity(heads)
     places = {head: (x, values["mds_y"][head]) for head, x in values["mds_x"].items()}
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8.4, 4.6))
+    relations = relations_of(results["tables"].get("marked_relations", []))
+    ratios = [1.15, 1, 0.75] if relations else [1.15, 1]
+    figure, (left, right, *text) = pyplot.subplots(1, len(ratios), figsize=(3.9 * sum(ratios), 4.4), width_ratios=ratios)
     draw_layers(left, places)
+    mark_relations(right, places, relations)
     draw_behaviour(right, places, behaviours(values))
-    name_relations(right, places, results["tables"].get("marked_relations", []))
+    for axes in text:
+        list_relations(axes, relations)
     middle, reach = limits(places.values())
     for axes in (left, right):
         axes.set(
@@ -83,12 +88,29 @@ def draw_behaviour(axes: Axes, places: Mapping[Head, tuple[float, float]], group
     axes.set_title("by behaviour")
 
 
-def name_relations(axes: Axes, places: Mapping[Head, tuple[float, float]], rows: Sequence[Mapping]) -> None:
-    """Write at each relation's best head what it finds."""
-    names: dict[Head, list[str]] = {}
+def relations_of(rows: Sequence[Mapping]) -> dict[Head, list[str]]:
+    """What each relation head finds, by head."""
+    found: dict[Head, list[str]] = {}
     for row in rows:
-        layer, head = map(int, row["head"].split("-"))
-        if row["relation"] != "all" and (layer, head) in places:
-            names.setdefault((layer, head), []).append(row["relation"])
-    for head, relations in names.items():
-        axes.annotate(", ".join(relations), places[head], fontsize=6, xytext=(3, 3), textcoords="offset points")
+        if row["relation"] != "all":
+            found.setdefault(tuple(map(int, row["head"].split("-"))), []).append(row["relation"])
+    return dict(sorted(found.items()))
+
+
+def mark_relations(axes: Axes, places: Mapping[Head, tuple[float, float]], names: Mapping[Head, Sequence[str]]) -> None:
+    """A ring and its number at each relation head that is on the plane."""
+    here = [head for head in names if head in places]
+    if here:
+        ring = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.7, "label": "finds a relation"}
+        axes.scatter(*zip(*(places[head] for head in here), strict=True), s=50, **ring)
+    for head in here:
+        axes.annotate("-".join(map(str, head)), places[head], fontsize=6, xytext=(4, 3), textcoords="offset points")
+
+
+def list_relations(axes: Axes, names: Mapping[Head, Sequence[str]]) -> None:
+    """The relations of each numbered head, in words."""
+    lines = [f"{layer}-{head}  {', '.join(found)}" for (layer, head), found in names.items()]
+    text = "\n".join(textwrap.fill(line, 32, subsequent_indent="        ") for line in lines)
+    axes.text(0, 1, text, fontsize=6.5, va="top", transform=axes.transAxes)
+    axes.set_title("relations", loc="left")
+    axes.axis("off")

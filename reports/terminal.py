@@ -1,6 +1,6 @@
 """The end of a run on the terminal: a table for people, then the path of results.json."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +15,10 @@ def show(results: Mapping, folder: Path) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_OF_A_FILE)
-    for name in results["provenance"]["config"]["show"]:
-        if rows := results["tables"].get(name):
+    for name, columns in results["provenance"]["config"]["show"].items():
+        if columns and (rows := results["tables"].get(name)):
             title = results["experiment"] if name == "summary" else name.replace("_", " ")
-            console.print(table_of(title, rows))
+            console.print(table_of(title, rows, list(rows[0]) if columns == "all" else columns))
     for line in caption(results["provenance"]):
         console.print(line, soft_wrap=True, highlight=False)
     figures = sorted((folder / "figures").glob("*.png"))
@@ -29,9 +29,9 @@ def show(results: Mapping, folder: Path) -> None:
     print(folder / "results.json", flush=True)
 
 
-def table_of(title: str, rows: list[Mapping]) -> Table:
+def table_of(title: str, rows: list[Mapping], columns: Sequence[str]) -> Table:
     """One line per row; columns that no row fills are left out."""
-    columns = [column for column in rows[0] if any(row[column] is not None for row in rows)]
+    columns = [column for column in columns if any(row.get(column) is not None for row in rows)]
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")

@@ -1,10 +1,18 @@
 """Nothing inside a step may read a value back to the host or copy between devices: on a GPU each would stall the queue."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from analysis.clusters import HeadDistances
+from analysis.coreference import CoreferenceHeads
+from analysis.importance import TargetImportance
+from analysis.relations import RelationHeads
+from analysis.surface import SurfacePatterns
+from data_modules.antecedents import BASELINES
 from data_modules.batch import AttentionBatch
 from data_modules.buckets import Budget
 from data_modules.examples import Example, collate, encode
@@ -95,6 +103,38 @@ def test_a_step_never_leaves_the_device(random_encoder, minilm, arch, device):
     assert datamodule.words.budget == Budget(8, 2**26, encoder.layers * encoder.heads)
     modules = every_step(datamodule, device)
     assert device == "meta" or modules[0].attachments.count.sum().item() == 10
+
+
+ANALYSES = {
+    "segments": [SurfacePatterns, partial(SurfacePatterns, released=True), HeadDistances, TargetImportance],
+    "treebank": [RelationHeads, partial(RelationHeads, possessive="released")],
+    "documents": [CoreferenceHeads],
+}
+ANALYSED_GOLD = {
+    "token_class": [[1, 0, 3, 0, 2], [1, 0, 2, -100, -100]],
+    "heads": [[-100, 2, 0, 2, 3], [-100, 0, 1, -100, -100]],
+    "relations": [[-100, 0, 2, 1, 0], [-100, 2, 0, -100, -100]],
+    "asked": [[-100, 1, 2, 4, 4], [-100, 1, 2, -100, -100]],
+    "mention_heads": [[1, 2, 4], [1, 2, -100]],
+    "groups": [[0, 1, 0], [0, 0, -100]],
+    "kinds": [[2, 1, 0], [1, 0, -100]],
+    "antecedents": [[0, 0, 1], [0, 1, -100]],
+} | dict.fromkeys(BASELINES, [[0, 0, 1], [0, 1, -100]])
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("kind", ANALYSES)
+def test_an_analysis_never_leaves_the_device(kind, device):
+    shown = [{"index": 7, "words": ("a", "b", "c", "d"), "heads": [2, 0, 2, 3], "relations": [0, 2, 1, 0]}]
+    facts = {"kind": kind, "layers": 2, "heads": 3, "relations": ["det", "nmod:poss", "root"], "shown": shown}
+    gold = {name: torch.tensor(rows).to(device) for name, rows in ANALYSED_GOLD.items()}
+    mask, maps = torch.arange(5) < torch.tensor([[5], [3]]), torch.rand(2, 2, 3, 5, 5).softmax(-1)
+    batch = AttentionBatch(mask.to(device), gold, torch.tensor([7, 8]).to(device), maps=maps.to(device))
+    for build in ANALYSES[kind]:
+        analysis = build(facts).to(device)
+        with StaysOnDevice():
+            analysis.update(batch)
+        assert all(getattr(analysis, state).device.type == device for state in analysis._reductions)
 
 
 @pytest.mark.parametrize(
