@@ -1,6 +1,6 @@
-"""Where attention weights are read: one function in transformers' attention interface.
+"""Where attention weights are read and changed: one function in transformers' attention interface.
 
-It hands every layer's weights to the sink in scope, in the order in which the layers run.
+It hands every layer's weights to the sink in scope, in the order in which the layers run, after the changes in scope.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,9 @@ from transformers.masking_utils import eager_mask
 
 IMPLEMENTATION = "headscope"
 Sink = Callable[[Float[Tensor, "batch head query key"]], None]
+Change = Callable[[Float[Tensor, "batch head query key"], Float[Tensor, "#batch #head query key"] | None], Tensor]
 _sink: ContextVar[Sink | None] = ContextVar("sink", default=None)
+_changes: ContextVar[tuple[Change, ...]] = ContextVar("changes", default=())
 
 
 @contextmanager
@@ -28,6 +30,16 @@ def weights_go_to(sink: Sink) -> Iterator[None]:
         _sink.reset(token)
 
 
+@contextmanager
+def weights_changed_by(change: Change) -> Iterator[None]:
+    """While in scope, every layer that runs uses what the change makes of its weights and its additive mask."""
+    token = _changes.set((*_changes.get(), change))
+    try:
+        yield
+    finally:
+        _changes.reset(token)
+
+
 def streamed_attention(
     module: nn.Module,
     query: Float[Tensor, "batch head query size"],
@@ -38,7 +50,7 @@ def streamed_attention(
     dropout: float = 0.0,
     **_: object,
 ) -> tuple[Float[Tensor, "batch query head value_size"], None]:
-    """Scaled dot-product attention; the sink sees the weights before dropout."""
+    """Scaled dot-product attention; changes and the sink see the weights before dropout."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
@@ -47,6 +59,8 @@ def streamed_attention(
     if attention_mask is not None:
         scores += attention_mask
     weights = scores.softmax(-1, dtype=torch.float32)
+    for change in _changes.get():
+        weights = change(weights, attention_mask)
     if sink := _sink.get():
         sink(weights)
     weights = nn.functional.dropout(weights.to(value.dtype), dropout, module.training)

@@ -21,7 +21,7 @@ from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.examples import Example, Split, collate, encode
 from data_modules.model_files import files_sha256
 from data_modules.stored_outputs import missing_shards, open_stores, write_shards
-from data_modules.word_encoder import Autocast, WordEncoder, from_store
+from data_modules.word_encoder import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from data_modules.word_vectors import VectorTable, WordVectors
 
 log = logging.getLogger(__name__)
@@ -168,7 +168,8 @@ class AttentionDataModule(pl.LightningDataModule):
         stored = {name: from_store(name, batch[name]) for name in self.words.outputs if name in batch}
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
         outputs = stored or self.encode(batch)
-        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], vectors=vectors, **outputs)
+        inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
+        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, **outputs)
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
         """What the encoder says of a batch, under the trainer's precision."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 IGNORE = -100  # gold value of ROOT and of padding
@@ -17,8 +17,9 @@ class AttentionBatch:
     """
 
     mask: Bool[Tensor, "batch word"]
-    gold: dict[str, Int[Tensor, "batch _"]]
+    gold: dict[str, Shaped[Tensor, "batch _"]]
     index: Int[Tensor, "batch"] | None = None
+    inputs: dict[str, Int[Tensor, "batch _"]] | None = None  # what the encoder gets, for those who run their own
     maps: Float[Tensor, "batch layer head query key"] | None = None
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from data_modules.batch import IGNORE
 from data_modules.map_store import MapStore
@@ -84,6 +84,16 @@ def encode(
     return split
 
 
+def encode_texts(
+    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_pieces: int
+) -> tuple[np.ndarray, dict[str, np.ndarray], BatchEncoding]:
+    """A text or a pair, cut longest-first to what fits: its ids, what else the model gets, and all that is known of it."""
+    encoding = tokenizer(*texts, truncation="longest_first", max_length=max_pieces)
+    types = encoding.get("token_type_ids")
+    inputs = {} if types is None else {"token_type_ids": np.array(types, dtype=np.int8)}
+    return np.array(encoding["input_ids"], dtype=np.int32), inputs, encoding
+
+
 def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None) -> np.ndarray:
     """The word of each token: 1 for the first, ROOT for [CLS], NO_WORD for other special tokens."""
     word_ids = np.array([NO_WORD if word is None else word + 1 for word in words], dtype=np.int32)
@@ -116,8 +126,9 @@ def collate(rows: list[tuple[int, Encoded, dict[str, np.ndarray]]]) -> dict[str,
 
 
 def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:
-    """Stack integer vectors of unequal length."""
-    out = np.full((len(arrays), max(map(len, arrays))), value, dtype=np.int64)
+    """Stack vectors of unequal length, of whole numbers or of any."""
+    dtype = np.float32 if np.issubdtype(arrays[0].dtype, np.floating) else np.int64
+    out = np.full((len(arrays), max(map(len, arrays))), value, dtype=dtype)
     for row, array in zip(out, arrays, strict=True):
         row[: len(array)] = array
     return torch.from_numpy(out)

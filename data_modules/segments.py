@@ -1,7 +1,6 @@
 """Segments of running text: two consecutive paragraphs of an article, `[CLS] p1 [SEP] p2 [SEP]`, as token maps."""
 
 import logging
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from data_modules.articles import Article, read_articles, text_files
 from data_modules.attention_data_module import AttentionDataModule
 from data_modules.batch import IGNORE
 from data_modules.errors import ConfigError, InputError, require_limit
-from data_modules.examples import Encoded, Example, Split
+from data_modules.examples import Encoded, Example, Split, encode_texts
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"
@@ -56,15 +55,11 @@ class SegmentDataModule(AttentionDataModule):
         return {"articles of fewer than two paragraphs": self.short_articles}
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        classes, options = token_classes(tokenizer), {"truncation": "longest_first", "max_length": self.max_pieces}
-        encodings = (tokenizer(*example.words, **options) for example in examples)
-        return Split([self._encoded(place, encoding, classes, tokenizer) for place, encoding in enumerate(encodings)])
+        classes = token_classes(tokenizer)
+        return Split([self._encoded(place, example, classes, tokenizer) for place, example in enumerate(examples)])
 
-    def _encoded(self, place: int, encoding: Mapping, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-        ids = np.array(encoding["input_ids"], dtype=np.int32)
-        inputs = {}
-        if "token_type_ids" in encoding:
-            inputs["token_type_ids"] = np.array(encoding["token_type_ids"], dtype=np.int8)
+    def _encoded(self, place: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+        ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)
         if self.encoder.masks_tokens:
             masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, place])
             inputs["labels"] = np.where(masked, ids, IGNORE)

@@ -12,11 +12,19 @@ HEAD_COLUMNS = ("layer", "head", "quantity", "value", "n", "low", "high", "p")
 Figure = Callable[[Mapping, list[dict], Path], None]
 
 
-def write_report(folder: Path, results: Mapping, heads: Mapping[str, Mapping], figures: Sequence[Figure]) -> None:
+def write_report(
+    folder: Path,
+    results: Mapping,
+    heads: Mapping[str, Mapping],
+    figures: Sequence[Figure],
+    files: Mapping[str, Sequence[Mapping]] | None = None,
+) -> None:
     """Write all files of a run; results.json comes last, so that its presence means the run finished."""
     rows = list(head_rows(heads))
-    if rows:
-        write_atomically(folder / "heads.csv", heads_csv(rows).encode())
+    for name, content in {"heads.csv": rows, **(files or {})}.items():
+        if content:
+            columns = HEAD_COLUMNS if name == "heads.csv" else tuple(content[0])
+            write_atomically(folder / name, tidy_csv(content, columns).encode())
     for figure in figures:
         figure(results, rows, folder / "figures")
     write_json(folder / "results.json", results)
@@ -33,10 +41,10 @@ def head_rows(heads: Mapping[str, Mapping]) -> Iterator[dict[str, object]]:
                 yield {"layer": layer + 1, "head": head + 1, "quantity": quantity, **cells}
 
 
-def heads_csv(rows: Sequence[Mapping]) -> str:
+def tidy_csv(rows: Sequence[Mapping], columns: Sequence[str]) -> str:
     """The rows as tidy CSV; what is not known stays empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, HEAD_COLUMNS, restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

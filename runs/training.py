@@ -45,7 +45,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
     }
     if trainer.is_global_zero:
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
-        write_report(folder, results, findings.get("heads", {}), figures)
+        write_report(folder, results, findings.get("heads", {}), figures, findings.get("files", {}))
         show(results, folder)
     return results
 
@@ -88,7 +88,9 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     watched = sys.stderr.isatty()
     callbacks = (
-        [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values()] if "fit" in cfg.stages else []
+        [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
+        if "fit" in cfg.stages
+        else []
     )
     bar = [pl.callbacks.RichProgressBar(leave=True)] if watched else []
     return instantiate(

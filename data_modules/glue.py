@@ -1,0 +1,134 @@
+"""GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.conllu import lines
+from data_modules.errors import ConfigError, InputError, require_choice, require_limit
+from data_modules.examples import Encoded, Example, Split, encode_texts
+from data_modules.glue_tasks import TASKS, Task
+from data_modules.model_files import local_path
+from data_modules.segments import token_classes
+
+SAMPLE = Path(__file__).parent / "samples" / "glue"
+HUB, HUB_NAME = "hub", "nyu-mll/glue"
+HIGHEST_SCORE = 5.0
+
+
+class GlueDataModule(AttentionDataModule):
+    """One task; its dev set is both what training watches and what is tested, since GLUE keeps its test labels."""
+
+    units = "tokens"
+    kind = "glue"
+
+    def __init__(self, task: str, dir: str | None = None, limit: int | None = None, **options: object) -> None:
+        super().__init__(**options)
+        require_choice("data.task", task, TASKS)
+        require_limit(limit)
+        self.name, self.task, self.limit = task, TASKS[task], limit
+        self.from_hub = dir == HUB
+        self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
+
+    @property
+    def files(self) -> list[Path]:
+        names = () if self.from_hub else ("train.tsv", self.task.dev_file)
+        return [self.folder / name for name in names if (self.folder / name).is_file()]
+
+    def read(self) -> dict[str, list[Example]]:
+        splits = read_hub(self.name, self.task, self.limit) if self.from_hub else self._read_folder()
+        return splits | ({"test": splits["val"]} if "val" in splits else {})
+
+    def _read_folder(self) -> dict[str, list[Example]]:
+        names = {"train": "train.tsv", "val": self.task.dev_file}
+        present = {split: self.folder / name for split, name in names.items() if (self.folder / name).is_file()}
+        return {split: read_tsv(file, self.task, self.limit) for split, file in present.items()}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "task": self.name, "folder": str(self.encoder.folder)}
+
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        classes = token_classes(tokenizer)
+        return Split([self._encoded(example, classes, tokenizer) for example in examples])
+
+    def _encoded(self, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+        ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)
+        with_tokens = Example(example.words, {**example.gold, "token_class": classes[ids]})
+        return Encoded(with_tokens, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
+
+
+def task_folder(folder: Path, task: Task) -> Path:
+    """The folder of the task's files: the one given, or the one of the task's name inside it."""
+    for candidate in (folder / task.folder, folder):
+        if (candidate / task.dev_file).is_file():
+            return candidate
+    raise InputError(f"{folder}: expected {task.folder}/{task.dev_file} there, found none.")
+
+
+def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
+    """The first examples of an official file: a header, then one example a line, without quoting."""
+    rows = lines(file)
+    header = next(rows, (1, ""))[1].split("\t")
+    for column in (*task.texts, task.label):
+        if column not in header:
+            raise InputError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")
+    filled = ((number, line) for number, line in rows if line.strip())
+    examples = [_example(file, number, line.split("\t"), header, task) for number, line in islice(filled, limit)]
+    if not examples:
+        raise InputError(f"{file}: expected at least one example, found none.")
+    return examples
+
+
+def _example(file: Path, number: int, values: list[str], header: list[str], task: Task) -> Example:
+    if len(values) != len(header):
+        raise InputError(f"{file}:{number}: expected {len(header)} tab-separated columns, found {len(values)}.")
+    row = dict(zip(header, values, strict=True))
+    return labelled(tuple(row[column] for column in task.texts), f"{file}:{number}", row[task.label], task)
+
+
+def labelled(texts: tuple[str, ...], where: str, label: str, task: Task) -> Example:
+    """An example with its label as a number, or its score."""
+    if task.labels is None:
+        try:
+            score = float(label)
+        except ValueError:
+            score = -1.0
+        if not 0 <= score <= HIGHEST_SCORE:
+            raise InputError(f"{where}: expected a score from 0 to {HIGHEST_SCORE:g}, found {label!r}.")
+        return Example(texts, {"label": np.array([score], dtype=np.float32)})
+    if label not in task.labels:
+        raise InputError(f"{where}: expected a label {' or '.join(task.labels)}, found {label!r}.")
+    return Example(texts, {"label": np.array([task.labels.index(label)])})
+
+
+def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example]]:
+    """Train and dev from the hub, where labels are numbers already."""
+    from datasets import load_dataset
+
+    try:
+        dataset = load_dataset(HUB_NAME, name)
+    except Exception as error:  # the hub client raises a dozen unrelated kinds
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"data.dir=hub: {HUB_NAME} cannot be reached ({reason}); name a folder instead.") from error
+    columns = task.hub_texts or task.texts
+    splits = {}
+    for split, hub_split in (("train", "train"), ("val", task.hub_dev)):
+        rows = islice(dataset[hub_split], limit)
+        splits[split] = [_hub_example(row, columns, f"{HUB_NAME} {name} {hub_split}", task) for row in rows]
+    return splits
+
+
+def _hub_example(row: dict, columns: tuple[str, ...], where: str, task: Task) -> Example:
+    label = str(row["label"]) if task.labels is None else task.labels[row["label"]]
+    return labelled(tuple(row[column] for column in columns), where, label, task)
+
+
+def require_task(facts: dict) -> Task:
+    """The task of the data; an error where the data is of another kind."""
+    if facts["kind"] != GlueDataModule.kind:
+        raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts['kind']}.")
+    return TASKS[facts["task"]]

@@ -1,0 +1,1 @@
+"""Fine-tuning on GLUE, disabling heads, and what changes."""

@@ -1,0 +1,35 @@
+"""A classifier over an encoder: with its own weights, or with weights drawn anew."""
+
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
+
+from data_modules.encoder import first_line, quiet_loading
+from data_modules.errors import InputError, require_choice
+from data_modules.glue_tasks import Task
+
+INITS = ("pretrained", "normal")
+STANDARD_DEVIATION = 0.02
+
+
+def load_classifier(folder: str | Path, task: Task, init: str, seed: int) -> PreTrainedModel:
+    """A model with one output per label; a head that is not in the weights is drawn by the seed."""
+    require_choice("encoder.init", init, INITS)
+    options = {
+        "num_labels": task.outputs,
+        "problem_type": "single_label_classification" if task.labels else "regression",
+        "label2id": {label: number for number, label in enumerate(task.labels or ("score",))},
+        "id2label": dict(enumerate(task.labels or ("score",))),
+    }
+    try:
+        with torch.random.fork_rng(), quiet_loading():
+            torch.manual_seed(seed)
+            if init == "pretrained":
+                return AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32, **options)
+            config = AutoConfig.from_pretrained(folder, **options, initializer_range=STANDARD_DEVIATION)
+            return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError) as error:
+        raise InputError(f"{folder}: no classifier with {task.outputs} outputs there ({first_line(error)}).") from error

@@ -1,0 +1,103 @@
+"""Fine-tuning on GLUE (Kovaleva, section 3): the whole encoder learns, with the recipe of the paper."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pytorch_lightning as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel, get_linear_schedule_with_warmup
+
+from data_modules.batch import AttentionBatch
+from data_modules.glue import require_task
+from finetune.classifier_model import load_classifier
+from finetune.glue_scores import Predictions, prediction_rows, task_scores
+from finetune.head_mask import disabled, require_heads
+
+WARMUP = 0.1
+NOT_DECAYED = ("bias", "LayerNorm", "layer_norm", "norm")
+
+
+class GlueClassifier(pl.LightningModule):
+    """An encoder with a classification head; on request some of its heads stay disabled."""
+
+    def __init__(
+        self,
+        facts: Mapping,
+        init: str = "pretrained",
+        lr: float = 2e-5,
+        weight_decay: float = 0.01,
+        seed: int = 0,
+        disable: Sequence[Sequence[int]] = (),
+        how: str = "uniform",
+    ) -> None:
+        super().__init__()
+        self.task = require_task(facts)
+        self.model: PreTrainedModel = load_classifier(facts["folder"], self.task, init, seed)
+        self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
+        self.disable, self.how = require_heads(disable, facts["layers"], facts["heads"]), how
+        self.predictions = Predictions()
+        self.rows: list[dict[str, object]] = []
+
+    def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
+        with self._heads():
+            return self.model(**batch.inputs).logits
+
+    @contextmanager
+    def _heads(self) -> Iterator[None]:
+        if not self.disable:
+            yield
+            return
+        with disabled(self.model, self.disable, self.how):
+            yield
+
+    def on_train_epoch_start(self) -> None:
+        # Dropout of an epoch depends on the seed and the epoch only, so that a resumed run draws the same.
+        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1) + self.global_rank)
+        self.model.train()
+
+    def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
+        logits, labels = self(batch), batch.gold["label"].squeeze(1)
+        if self.task.labels:
+            loss = nn.functional.cross_entropy(logits, labels)
+        else:
+            loss = nn.functional.mse_loss(logits.squeeze(1), labels)
+        self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(labels))
+        return loss
+
+    def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        self.predictions.update(batch.index, self(batch), batch.gold["label"].squeeze(1))
+
+    def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        self.validation_step(batch, batch_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_scores("val")
+
+    def on_test_epoch_end(self) -> None:
+        self._log_scores("test")
+
+    def _log_scores(self, part: str) -> None:
+        index, logits, labels = self.predictions.compute()
+        self.rows = prediction_rows(index, logits, labels, self.task)
+        scores = task_scores(logits, labels, self.task)
+        self.log_dict(
+            {f"{part}/{name}": value for name, value in scores.items()} | {f"{part}/main": scores[self.task.metrics[0]]}
+        )
+        self.predictions.reset()
+
+    def findings(self) -> dict[str, object]:
+        """What the model says of each dev example, as a file."""
+        return {"files": {"predictions.csv": self.rows}}
+
+    def configure_optimizers(self) -> dict[str, object]:
+        named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        decayed = [parameter for name, parameter in named if not any(part in name for part in NOT_DECAYED)]
+        others = [parameter for name, parameter in named if any(part in name for part in NOT_DECAYED)]
+        optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}], lr=self.lr
+        )
+        steps = self.trainer.estimated_stepping_batches
+        schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -1,0 +1,83 @@
+"""Scores of predictions, as GLUE defines them; in percent."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
+from torchmetrics.functional.classification import binary_f1_score, multiclass_accuracy
+
+from data_modules.glue_tasks import Task
+
+
+class Predictions(Metric):
+    """What a model says of every input, joined over processes."""
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("index", "logits", "labels"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(
+        self, index: Int[Tensor, "batch"], logits: Float[Tensor, "batch output"], labels: Shaped[Tensor, "batch"]
+    ) -> None:
+        self.index.append(index)
+        self.logits.append(logits.float())
+        self.labels.append(labels)
+
+    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Places, outputs and labels, in the order of the data."""
+        index, logits, labels = (
+            torch.cat(state) if isinstance(state, list) else state for state in (self.index, self.logits, self.labels)
+        )
+        order = index.argsort()
+        return index[order], logits[order], labels[order]
+
+
+def predicted(logits: Float[Tensor, "*shape output"], task: Task) -> Shaped[Tensor, "*shape"]:
+    """The label, or the score."""
+    return logits.argmax(-1) if task.labels else logits.squeeze(-1)
+
+
+def task_scores(logits: Float[Tensor, "input output"], labels: Shaped[Tensor, "input"], task: Task) -> dict[str, float]:
+    """The task's metrics in their order."""
+    found = predicted(logits, task)
+    return {name: 100 * float(SCORES[name](found, labels, task)) for name in task.metrics}
+
+
+def _f1(found: Tensor, labels: Tensor, task: Task) -> Tensor:
+    return binary_f1_score(found, labels)
+
+
+def _accuracy(found: Tensor, labels: Tensor, task: Task) -> Tensor:
+    return multiclass_accuracy(found, labels, num_classes=task.outputs, average="micro")
+
+
+def _pearson(found: Tensor, labels: Tensor, task: Task) -> Tensor:
+    return pearson_corrcoef(found.double(), labels.double()).nan_to_num()
+
+
+def _spearman(found: Tensor, labels: Tensor, task: Task) -> Tensor:
+    return spearman_corrcoef(found.double(), labels.double()).nan_to_num()
+
+
+SCORES = {"f1": _f1, "accuracy": _accuracy, "pearson": _pearson, "spearman": _spearman}
+
+
+def prediction_rows(index: Tensor, logits: Tensor, labels: Tensor, task: Task) -> list[dict[str, object]]:
+    """One row per input: gold, prediction, and the probability of each label."""
+    names: Sequence[str] = task.labels or ()
+    rows = []
+    outputs = logits.softmax(-1) if names else logits
+    for place, output, label in zip(index.tolist(), outputs.tolist(), labels.tolist(), strict=True):
+        if names:
+            chances = {f"p_{name}": chance for name, chance in zip(names, output, strict=True)}
+            best = names[max(range(len(output)), key=output.__getitem__)]
+            rows.append({"example": place, "gold": names[int(label)], "predicted": best, **chances})
+        else:
+            rows.append({"example": place, "gold": label, "predicted": output[0]})
+    return rows
