@@ -15,8 +15,8 @@ INITS = ("pretrained", "normal")
 STANDARD_DEVIATION = 0.02
 
 
-def load_classifier(folder: str | Path, task: Task, init: str, seed: int) -> PreTrainedModel:
-    """A model with one output per label; a head that is not in the weights is drawn by the seed."""
+def load_classifier(folder: str | Path, task: Task, init: str, seed: int, trained: bool = False) -> PreTrainedModel:
+    """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused."""
     require_choice("encoder.init", init, INITS)
     options = {
         "num_labels": task.outputs,
@@ -28,8 +28,20 @@ def load_classifier(folder: str | Path, task: Task, init: str, seed: int) -> Pre
         with torch.random.fork_rng(), quiet_loading():
             torch.manual_seed(seed)
             if init == "pretrained":
-                return AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32, **options)
+                return _pretrained(folder, trained, options)
             config = AutoConfig.from_pretrained(folder, **options, initializer_range=STANDARD_DEVIATION)
             return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError) as error:
         raise InputError(f"{folder}: no classifier with {task.outputs} outputs there ({first_line(error)}).") from error
+
+
+def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedModel:
+    model, report = AutoModelForSequenceClassification.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True, **options
+    )
+    if trained and report["missing_keys"]:
+        raise InputError(
+            f"{folder}: has no trained classification head; fine-tune first (experiment=kovaleva_glue) "
+            "and name the model folder of that run with encoder.name=."
+        )
+    return model

@@ -17,6 +17,7 @@ from reports.terminal import show
 from runs.provenance import describe, plain_config
 
 log = logging.getLogger(__name__)
+UNFINISHED = ("checkpoints", "sweep")  # what a stopped run goes on from
 MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
 
 
@@ -61,7 +62,8 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
             return done
     else:
         (folder / "results.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        for name in UNFINISHED:
+            shutil.rmtree(folder / name, ignore_errors=True)
     write_json(note, config)
     return None
 

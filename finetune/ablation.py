@@ -1,0 +1,141 @@
+"""The logits of a classifier with each head, or each layer, disabled in turn: exactly, and without redoing work.
+
+For encoders built like BERT the layers below the disabled one run once; a disabled head changes only its slice of the
+output projection; the heads of a layer are stacked along the batch; and the last layer runs for the first token only,
+which is all that the classifier reads. Other encoders take one full pass per head.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from finetune.head_mask import disabled
+
+LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
+Inputs = Mapping[str, Tensor]
+
+
+def is_fast(model: PreTrainedModel) -> bool:
+    """Whether the exact shortcut knows this architecture."""
+    config = model.config
+    plain = not getattr(config, "is_decoder", False) and not getattr(config, "chunk_size_feed_forward", 0)
+    return config.model_type in LIKE_BERT and plain
+
+
+def without_each_head(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer head batch output"]:
+    """The logits with one head disabled."""
+    if not is_fast(model):
+        return _one_pass_each(model, inputs, how, lambda layer, head: [(layer, head)])
+    real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
+    return torch.stack([_tail(model, place, _changed_heads, states, real, how) for place in range(len(states))])
+
+
+def without_each_layer(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer batch output"]:
+    """The logits with all heads of one layer disabled."""
+    heads = model.config.num_attention_heads
+    if not is_fast(model):
+        whole = _one_pass_each(model, inputs, how, lambda layer, _: [(layer, head + 1) for head in range(heads)], heads=1)
+        return whole[:, 0]
+    real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
+    return torch.stack([_tail(model, place, _changed_layer, states, real, how)[0] for place in range(len(states))])
+
+
+def _one_pass_each(
+    model: PreTrainedModel, inputs: Inputs, how: str, chosen: object, heads: int | None = None
+) -> Float[Tensor, "layer head batch output"]:
+    layers, heads = model.config.num_hidden_layers, heads or model.config.num_attention_heads
+    rows = []
+    for layer in range(1, layers + 1):
+        for head in range(1, heads + 1):
+            with disabled(model, chosen(layer, head), how):
+                rows.append(model(**inputs).logits)
+    return torch.stack(rows).unflatten(0, (layers, heads))
+
+
+def layer_inputs(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch token size"]]:
+    """What each layer gets in an undisturbed pass."""
+    seen: list[Tensor] = []
+    layers = model.base_model.encoder.layer
+    hooks = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in layers]
+    try:
+        model.base_model(**inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def _tail(
+    model: PreTrainedModel, place: int, changed: object, states: list[Tensor], real: Bool[Tensor, "batch token"], how: str
+) -> Float[Tensor, "variant batch output"]:
+    """The layer with its variants of attention, and all layers above it."""
+    layers = model.base_model.encoder.layer
+    last = len(layers) - 1
+    queries = 1 if place == last else states[place].shape[1]
+    attended = changed(layers[place], states[place], real, queries, how)  # (variant, batch, query, size)
+    variants, batch = attended.shape[:2]
+    hidden = layers[place].feed_forward_chunk(attended.flatten(0, 1))
+    stacked = real.repeat(variants, 1)
+    for number in range(place + 1, last + 1):
+        hidden = run_layer(layers[number], hidden, stacked, 1 if number == last else hidden.shape[1])
+    return first_token_logits(model, hidden).unflatten(0, (variants, batch))
+
+
+def run_layer(layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int) -> Tensor:
+    """A layer as it is, for its first queries only."""
+    context, _ = heads_context(layer, hidden, real, queries)
+    attended = layer.attention.output(context.transpose(1, 2).flatten(2), hidden[:, :queries])
+    return layer.feed_forward_chunk(attended)
+
+
+def heads_context(
+    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int
+) -> tuple[Float[Tensor, "batch head query size"], Float[Tensor, "batch head token size"]]:
+    """What each head brings to its queries, and its values."""
+    attention = layer.attention.self
+    shape = (-1, attention.attention_head_size)
+    query = attention.query(hidden[:, :queries]).unflatten(-1, shape).transpose(1, 2)
+    key, value = (part(hidden).unflatten(-1, shape).transpose(1, 2) for part in (attention.key, attention.value))
+    return nn.functional.scaled_dot_product_attention(query, key, value, real[:, None, None]), value
+
+
+def _disabled_context(
+    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+) -> tuple[Tensor, Tensor]:
+    """The context of every head as it is, and as it would be were the head disabled."""
+    context, value = heads_context(layer, hidden, real, hidden.shape[1] if how == "mean" else queries)
+    share = (real / real.sum(1, keepdim=True)).to(hidden.dtype)[:, None, :, None]
+    if how == "zero":
+        instead = torch.zeros_like(context[:, :, :queries])
+    else:
+        instead = ((value if how == "uniform" else context) * share).sum(2, keepdim=True)
+    context = context[:, :, :queries]
+    return context, instead.expand_as(context)
+
+
+def _changed_heads(
+    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+) -> Float[Tensor, "head batch query size"]:
+    """What attention hands on, once for each disabled head: only that head's slice of the projection differs."""
+    context, instead = _disabled_context(layer, hidden, real, queries, how)
+    output = layer.attention.output
+    slices = output.dense.weight.unflatten(1, (context.shape[1], -1))  # (size, head, head size)
+    difference = torch.einsum("bhqd,ohd->hbqo", instead - context, slices)
+    whole = output.dense(context.transpose(1, 2).flatten(2)) + hidden[:, :queries]
+    return output.LayerNorm(whole + difference)
+
+
+def _changed_layer(
+    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+) -> Float[Tensor, "1 batch query size"]:
+    _, instead = _disabled_context(layer, hidden, real, queries, how)
+    return layer.attention.output(instead.transpose(1, 2).flatten(2), hidden[:, :queries])[None]
+
+
+def first_token_logits(model: PreTrainedModel, hidden: Float[Tensor, "batch 1 size"]) -> Float[Tensor, "batch output"]:
+    """What the model's own head makes of the first token."""
+    pooler = getattr(model.base_model, "pooler", None)
+    return model.classifier(pooler(hidden) if pooler is not None else hidden)

@@ -1,0 +1,209 @@
+"""What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+from torchmetrics import Metric
+from transformers import PreTrainedModel
+
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError, require_choice
+from data_modules.glue import require_task
+from data_modules.model_files import model_folder
+from finetune.ablation import is_fast, without_each_head, without_each_layer
+from finetune.classifier_model import load_classifier
+from finetune.glue_scores import predicted
+from finetune.head_importance import head_importance
+from finetune.head_mask import WAYS
+from finetune.weighted_scores import main_score, resampled
+
+UNITS = {"heads": without_each_head, "layers": without_each_layer}
+LEVEL = (2.5, 97.5)
+
+
+class DisableSweep(pl.LightningModule):
+    """One pass over the dev set, in which every batch is run with each head or layer disabled.
+
+    What was computed of a batch is kept in `folder`, so that a run that was stopped redoes nothing. With several
+    checkpoints, such as those of several seeds, differences are averaged over them.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping,
+        folder: str,
+        units: str = "heads",
+        how: str = "uniform",
+        checkpoints: Sequence[str] = (),
+        importance: bool = True,
+        replicates: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        require_choice("module.units", units, UNITS)
+        require_choice("module.how", how, WAYS)
+        self.task, self.folder = require_task(facts), Path(folder)
+        self.layers, self.heads = facts["layers"], facts["heads"]
+        self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
+        self.importance = importance and units == "heads"
+        folders = [Path(facts["folder"]), *map(model_folder, checkpoints)]
+        self.models = torch.nn.ModuleList(self._open(folder) for folder in dict.fromkeys(folders))
+        self.seen = SweepResults()
+        self.found: dict[str, object] = {}
+
+    def _open(self, folder: Path) -> PreTrainedModel:
+        model = load_classifier(folder, self.task, "pretrained", self.seed, trained=True).eval().requires_grad_(False)
+        shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
+        if shape != (self.layers, self.heads):
+            raise ConfigError(f"{folder}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")
+        return model
+
+    def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        file = self.folder / f"{self.trainer.global_rank}_{batch_idx:05d}_{digest(batch.inputs['input_ids'])}.npz"
+        if file.is_file():
+            with np.load(file, allow_pickle=False) as stored:
+                parts = {name: torch.from_numpy(stored[name]).to(self.device) for name in stored.files}
+        else:
+            parts = self._compute(batch)
+            save_arrays(file, {name: tensor.cpu().numpy() for name, tensor in parts.items()})
+        self.seen.update(batch.index, batch.gold["label"].squeeze(1), parts["outputs"], parts["importance"])
+
+    def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
+        labels = batch.gold["label"].squeeze(1)
+        outputs, importance = [], []
+        for model in self.models:
+            changed = UNITS[self.units](model, batch.inputs, self.how).flatten(0, -3)
+            outputs.append(torch.cat([model(**batch.inputs).logits[None], changed]))
+            if self.importance:
+                importance.append(head_importance(model, batch.inputs, labels, self.task).flatten(1))
+        nothing = torch.zeros(len(labels), 0, device=labels.device)
+        return {
+            "outputs": torch.stack(outputs).permute(2, 0, 1, 3),  # (batch, model, baseline and units, output)
+            "importance": torch.stack(importance).mean(0) if importance else nothing,
+        }
+
+    def on_test_epoch_end(self) -> None:
+        labels, outputs, importance = self.seen.compute()
+        found = predicted(outputs.permute(1, 2, 0, 3), self.task).cpu().numpy()  # (model, unit, example)
+        weights = resampled(len(labels), self.replicates, self.seed)
+        gold, whole = labels.cpu().numpy(), np.ones((len(labels), 1))
+        scores = np.stack([main_score(one, gold, whole, self.task)[:, 0] for one in found])
+        drawn = np.stack([main_score(one, gold, weights, self.task) for one in found])
+        changes, drawn_changes = (scores[:, 1:] - scores[:, :1]).mean(0), (drawn[:, 1:] - drawn[:, :1]).mean(0)
+        low, high = np.percentile(drawn_changes, LEVEL, axis=1)
+        self.found = {
+            "baseline": float(scores[:, 0].mean()),
+            "scores": scores[:, 1:].mean(0),
+            "changes": changes,
+            "low": low,
+            "high": high,
+            "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
+            "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
+            "examples": len(labels),
+        }
+        self.log_dict({f"test/{name}": float(value) for name, value in self._metrics().items()})
+        self.seen.reset()
+
+    def _metrics(self) -> dict[str, float]:
+        found = self.found
+        metrics = {
+            "baseline": found["baseline"],
+            "best_change": float(found["changes"].max()),
+            "worst_change": float(found["changes"].min()),
+        }
+        if found["importance"] is not None and np.ptp(found["changes"]) > 0:
+            metrics["importance_rank_correlation"] = float(spearmanr(found["importance"], -found["changes"]).statistic)
+        return metrics
+
+    def findings(self) -> dict[str, object]:
+        found = self.found
+        names = [self._name(place) for place in range(len(found["changes"]))]
+        rows = [
+            {
+                "disabled": name,
+                "score": float(found["scores"][place]),
+                "change": float(found["changes"][place]),
+                "low": float(found["low"][place]),
+                "high": float(found["high"][place]),
+            }
+            | ({"deviation_over_checkpoints": float(found["deviation"][place])} if found["deviation"] is not None else {})
+            for place, name in enumerate(names)
+        ]
+        rows.sort(key=lambda row: -row["change"])
+        ends = rows if len(rows) <= 2 * SHOWN_ENDS else rows[:SHOWN_ENDS] + rows[-SHOWN_ENDS:]
+        return {"tables": {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}, "heads": self._grids()}
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "units": self.units,
+            "how": self.how,
+            "metric": self.task.metrics[0],
+            "baseline": self.found["baseline"],
+            "checkpoints": len(self.models),
+            "path": "fast" if all(map(is_fast, self.models)) else "one full pass each",
+        }
+
+    def _name(self, place: int) -> str:
+        return f"{place // self.heads + 1}-{place % self.heads + 1}" if self.units == "heads" else f"layer {place + 1}"
+
+    def _grids(self) -> dict[str, object]:
+        per_layer = self.heads if self.units == "heads" else 1
+        quantity = f"change_without_{self.units.removesuffix('s')}"
+        columns = {"value": "changes", "low": "low", "high": "high"}
+        grids = {quantity: {name: self.found[key].reshape(self.layers, per_layer).tolist() for name, key in columns.items()}}
+        grids[quantity]["n"] = np.full((self.layers, per_layer), self.found["examples"]).tolist()
+        if self.found["importance"] is not None:
+            grids["gradient_importance"] = {"value": self.found["importance"].reshape(self.layers, per_layer).tolist()}
+        return grids
+
+
+SHOWN_ENDS = 5
+
+
+class SweepResults(Metric):
+    """The outputs of every example, joined over processes."""
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("index", "labels", "outputs", "importance"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, index: Tensor, labels: Tensor, outputs: Tensor, importance: Tensor) -> None:
+        for state, value in zip(
+            (self.index, self.labels, self.outputs, self.importance), (index, labels, outputs, importance), strict=True
+        ):
+            state.append(value)
+
+    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Labels, outputs and importance in the order of the data."""
+        index, labels, outputs, importance = (
+            torch.cat(state) if isinstance(state, list) else state
+            for state in (self.index, self.labels, self.outputs, self.importance)
+        )
+        order = index.argsort()
+        return labels[order], outputs[order], importance[order]
+
+
+def digest(tensor: Tensor) -> str:
+    """A short name for the content of a batch."""
+    return hashlib.sha256(tensor.cpu().numpy().tobytes()).hexdigest()[:12]
+
+
+def save_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write beside the file and rename, so that a stopped run leaves nothing half-written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{uuid.uuid4().hex}.npz")
+    try:
+        np.savez(draft, **arrays)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
