@@ -38,6 +38,7 @@ class AttentionDataModule(pl.LightningDataModule):
     def __init__(
         self,
         encoder: FrozenEncoder,
+        other: FrozenEncoder | None = None,
         vectors: WordVectors | None = None,
         maps: bool = True,
         hidden_layer: int | None = None,
@@ -55,7 +56,10 @@ class AttentionDataModule(pl.LightningDataModule):
         super().__init__()
         budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
         self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
-        self.encoder, self.vectors = encoder, vectors
+        self.encoder, self.vectors, self.other = encoder, vectors, other
+        self.other_words = WordEncoder(other, maps, None, from_word, budget, self.units) if other else None
+        if other:
+            require_same_shape(encoder, other)
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
@@ -106,6 +110,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """What a module must know of the data to take its shape: plain numbers and names."""
         return {
             "kind": self.kind,
+            "compared": self.other is not None,
             "layers": self.encoder.layers,
             "heads": self.encoder.heads,
             "hidden_size": self.encoder.config.hidden_size,
@@ -117,6 +122,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """Where the numbers come from."""
         return {
             "encoder": self.encoder.identity,
+            "other_encoder": self.other.identity if self.other else None,
             "data": {str(file): files_sha256([file]) for file in self.files},
             "vectors": self._vector_provenance(),
             "examples": {name: len(split) for name, split in self.splits.items()},
@@ -144,6 +150,8 @@ class AttentionDataModule(pl.LightningDataModule):
     def setup(self, stage: str) -> None:
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
         device = self.trainer.strategy.root_device
+        if self.other:
+            self.other.load().to(device)
         if self.vector_table:
             self._vectors_on_device = self.vector_table.table.to(device)
         if self.words.outputs and self.cache:
@@ -169,6 +177,8 @@ class AttentionDataModule(pl.LightningDataModule):
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
         outputs = stored or self.encode(batch)
         inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
+        if self.other_words:
+            outputs["other_maps"] = self.other_words(batch, self._autocast)["maps"]
         return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, **outputs)
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
@@ -218,3 +228,12 @@ class AttentionDataModule(pl.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
         )
+
+
+def require_same_shape(one: FrozenEncoder, other: FrozenEncoder) -> None:
+    """Two models can be compared head by head where they have the same heads and read the same tokens."""
+    if (one.layers, one.heads) != (other.layers, other.heads):
+        shapes = f"{one.layers} × {one.heads} and {other.layers} × {other.heads}"
+        raise ConfigError(f"{one.name} and {other.name}: have {shapes} heads, so they cannot be compared head by head.")
+    if one.tokenizer().get_vocab() != other.tokenizer().get_vocab():
+        raise ConfigError(f"{one.name} and {other.name}: have different tokenizers, so they cannot be compared.")

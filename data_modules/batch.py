@@ -21,5 +21,6 @@ class AttentionBatch:
     index: Int[Tensor, "batch"] | None = None
     inputs: dict[str, Int[Tensor, "batch _"]] | None = None  # what the encoder gets, for those who run their own
     maps: Float[Tensor, "batch layer head query key"] | None = None
+    other_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None

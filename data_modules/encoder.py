@@ -186,3 +186,8 @@ def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:
 def first_line(error: Exception) -> str:
     """The first line of an error of a library, to quote in a sentence."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def open_encoder(name: str | None, dtype: str = "float32") -> FrozenEncoder | None:
+    """The encoder of a name; none where no name is given."""
+    return FrozenEncoder(name, dtype=dtype) if name else None

@@ -1,5 +1,6 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from data_modules.attention_data_module import AttentionDataModule
 from data_modules.conllu import lines
 from data_modules.errors import ConfigError, InputError, require_choice, require_limit
 from data_modules.examples import Encoded, Example, Split, encode_texts
+from data_modules.features import bit
 from data_modules.glue_tasks import TASKS, Task
 from data_modules.model_files import local_path
-from data_modules.segments import token_classes
+from data_modules.parser import ParsedText, Parser, token_features
+from data_modules.segments import TOKEN_CLASSES, token_classes
 
 SAMPLE = Path(__file__).parent / "samples" / "glue"
 HUB, HUB_NAME = "hub", "nyu-mll/glue"
@@ -25,12 +28,14 @@ class GlueDataModule(AttentionDataModule):
     units = "tokens"
     kind = "glue"
 
-    def __init__(self, task: str, dir: str | None = None, limit: int | None = None, **options: object) -> None:
+    def __init__(
+        self, task: str, dir: str | None = None, limit: int | None = None, parser: str | None = None, **options: object
+    ) -> None:
         super().__init__(**options)
         require_choice("data.task", task, TASKS)
         require_limit(limit)
         self.name, self.task, self.limit = task, TASKS[task], limit
-        self.from_hub = dir == HUB
+        self.from_hub, self.parser = dir == HUB, Parser(parser) if parser else None
         self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
 
     @property
@@ -49,16 +54,28 @@ class GlueDataModule(AttentionDataModule):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {**super().facts, "task": self.name, "folder": str(self.encoder.folder)}
+        return {**super().facts, "task": self.name, "folder": str(self.encoder.folder), "features": self.parser is not None}
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = token_classes(tokenizer)
-        return Split([self._encoded(example, classes, tokenizer) for example in examples])
+        parsed = self.parser.parse([text for example in examples for text in example.words]) if self.parser else None
+        return Split([self._encoded(example, classes, tokenizer, parsed) for example in examples])
 
-    def _encoded(self, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
-        ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)
-        with_tokens = Example(example.words, {**example.gold, "token_class": classes[ids]})
-        return Encoded(with_tokens, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
+    def _encoded(
+        self,
+        example: Example,
+        classes: np.ndarray,
+        tokenizer: PreTrainedTokenizerBase,
+        parsed: Iterator[ParsedText] | None,
+    ) -> Encoded:
+        ids, inputs, encoding = encode_texts(example.words, tokenizer, self.max_pieces)
+        gold = {**example.gold, "token_class": classes[ids]}
+        if parsed:
+            gold |= token_features(encoding, [next(parsed) for _ in example.words])
+            for name in ("cls", "sep"):
+                gold["features"] |= np.where(gold["token_class"] == TOKEN_CLASSES.index(name), bit(name), 0).astype(np.int32)
+        of_tokens = Example(example.words, gold)
+        return Encoded(of_tokens, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 
 def task_folder(folder: Path, task: Task) -> Path:

@@ -1,0 +1,67 @@
+"""How much a head's attention changed between two models on the same inputs (Kovaleva, section 4.3, Figure 5)."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps
+from analysis.bootstrap import interval, poisson_weights
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError
+
+
+class HeadDrift(Analysis):
+    """The cosine between the two maps of each head over the real tokens of an input, averaged over inputs."""
+
+    kind = "glue"
+
+    def __init__(self, facts: Mapping, replicates: int = 500, seed: int = 0) -> None:
+        super().__init__(facts)
+        if not facts["compared"]:
+            raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned=.")
+        self.replicates, self.seed = replicates, seed
+        maps = self.layers * self.heads
+        self.add_sum("total", maps)
+        self.add_sum("inputs")
+        self.add_sum("drawn_total", replicates, maps)
+        self.add_sum("drawn_inputs", replicates)
+
+    def update(self, batch: AttentionBatch) -> None:
+        cosines = map_cosines(flat_maps(batch), batch.other_maps.flatten(1, 2), batch.mask).double()
+        weights = poisson_weights(batch.index, self.replicates, self.seed).double()
+        self.total += cosines.sum(0)
+        self.inputs += len(cosines)
+        self.drawn_total += weights @ cosines
+        self.drawn_inputs += weights.sum(1)
+
+    def compute(self) -> Findings:
+        means = self.total / self.inputs
+        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        by_layer = means.reshape(self.layers, self.heads).mean(1).tolist()
+        rows = [{"layer": layer, "mean_cosine": value} for layer, value in enumerate(by_layer, start=1)]
+        return {
+            "metrics": {"mean_cosine": float(means.mean()), "least_cosine": float(means.min())},
+            "tables": {"drift_by_layer": rows},
+            "heads": {
+                "cosine": {
+                    "value": self.grid(means),
+                    "n": self.grid(self.inputs.expand(len(means))),
+                    "low": self.grid(low),
+                    "high": self.grid(high),
+                }
+            },
+        }
+
+
+def map_cosines(
+    one: Float[Tensor, "batch map token token"],
+    other: Float[Tensor, "batch map token token"],
+    real: Bool[Tensor, "batch token"],
+) -> Float[Tensor, "batch map"]:
+    """The cosine of the two maps as long vectors; padding has no part in them."""
+    cells = (real[:, :, None] & real[:, None]).flatten(1)[:, None].float()
+    one, other = one.flatten(2) * cells, other.flatten(2) * cells
+    products = ((one * other).sum(2), (one * one).sum(2), (other * other).sum(2))
+    return products[0] / (products[1] * products[2]).sqrt().clamp(min=torch.finfo(one.dtype).tiny)

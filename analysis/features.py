@@ -1,0 +1,104 @@
+"""Attention to linguistic features and along linguistic links (Kovaleva, sections 4.4 and 4.5)."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError
+from data_modules.features import FEATURES, LINKS
+
+TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
+FROM_CLS = [f"cls_to_{name}" for name in FEATURES]
+ALONG = [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
+QUANTITIES = (*TO_FEATURE, *FROM_CLS, *ALONG)
+
+
+class FeatureAttention(Analysis):
+    """Per input the attention that a feature's token gets, the largest where there are several; averaged over the inputs
+    that have the feature. With a second model, its values and the differences too."""
+
+    kind = "glue"
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__(facts)
+        if not facts["features"]:
+            raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with data.parser=.")
+        self.models = ("", "tuned_") if facts["compared"] else ("",)
+        self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
+        self.add_sum("inputs", len(QUANTITIES))
+
+    def update(self, batch: AttentionBatch) -> None:
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.other_maps.flatten(1, 2)])]
+        for place, maps in enumerate(compared):
+            values, defined = feature_values(maps, batch.mask, batch.gold)
+            self.total[place] += (values * defined[..., None]).sum(0, dtype=torch.float64)
+        self.inputs += defined.sum(0)
+
+    def compute(self) -> Findings:
+        means = self.total / self.inputs[:, None]
+        counts = self.inputs.long().tolist()
+        grids = {
+            f"{model}{name}": (means[m, q], counts[q])
+            for m, model in enumerate(self.models)
+            for q, name in enumerate(QUANTITIES)
+        }
+        if len(self.models) > 1:
+            grids |= {f"change_{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
+        rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
+        heads = {
+            name: {"value": self.grid(mean), "n": self.grid(torch.full_like(mean, n))} for name, (mean, n) in grids.items()
+        }
+        return {"tables": {"features": rows}, "heads": {name: heads[name] for name, (_, n) in grids.items() if n}}
+
+    def _row(self, name: str, quantity: int, means: Tensor, count: int) -> dict[str, object]:
+        """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
+        of_heads = slice(-self.heads, None) if name in FROM_CLS else slice(None)
+        values = means[:, quantity, of_heads].mean(1).tolist()
+        best = int(means[0, quantity].argmax())
+        row = {"quantity": name, "mean": values[0], "highest_head": f"{best // self.heads + 1}-{best % self.heads + 1}"}
+        return row | ({"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}) | {"n": count}
+
+
+def feature_values(
+    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], gold: Mapping[str, Tensor]
+) -> tuple[Float[Tensor, "batch quantity map"], Bool[Tensor, "batch quantity"]]:
+    """Every quantity of each input and head, in the order of QUANTITIES, and whether the input has it."""
+    bits = torch.arange(len(FEATURES), device=maps.device)
+    has = (gold["features"].clamp(min=0)[..., None] >> bits & 1).bool() & real[..., None]  # (batch, token, feature)
+    received = (real[:, None, None].float() @ maps).squeeze(2) / real.sum(1)[:, None, None]
+    from_cls = maps[:, :, 0]
+    values = [largest(columns, has[..., n]) for columns in (received, from_cls) for n in range(len(FEATURES))]
+    defined = [has[..., n].any(1) for _ in range(2) for n in range(len(FEATURES))]
+    for name in LINKS:
+        one, other, there = link_places(gold[name])
+        for start, end in ((one, other), (other, one)):
+            values.append(largest(link_attention(maps, start, end), there))
+            defined.append(there.any(1))
+    return torch.stack(values, 1), torch.stack(defined, 1)
+
+
+def largest(values: Float[Tensor, "batch map place"], among: Bool[Tensor, "batch place"]) -> Float[Tensor, "batch map"]:
+    """The largest value among some places; 0 where there is none."""
+    if not values.shape[2]:
+        return values.new_zeros(values.shape[:2])
+    return values.masked_fill(~among[:, None], 0).amax(2)
+
+
+def link_places(
+    pairs: Int[Tensor, "batch twice"],
+) -> tuple[Int[Tensor, "batch link"], Int[Tensor, "batch link"], Bool[Tensor, "batch link"]]:
+    """The two ends of each link, and whether it is no padding."""
+    ends = pairs.unflatten(1, (-1, 2)) if pairs.shape[1] else pairs.new_zeros(len(pairs), 0, 2)
+    return ends[..., 0].clamp(min=0), ends[..., 1].clamp(min=0), (ends >= 0).all(-1)
+
+
+def link_attention(
+    maps: Float[Tensor, "batch map token token"], start: Int[Tensor, "batch link"], end: Int[Tensor, "batch link"]
+) -> Float[Tensor, "batch map link"]:
+    """The attention from each start to its end."""
+    cells = start * maps.shape[-1] + end
+    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))

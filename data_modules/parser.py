@@ -1,0 +1,82 @@
+"""A spaCy pipeline as a source of linguistic features; an optional part."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from transformers import BatchEncoding
+
+from data_modules.errors import ConfigError
+from data_modules.features import LINKS, word_features, word_links
+
+NO_TOKEN = -1
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """The words of a text: where they stand, what they are, how they are linked."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    features: list[int]
+    links: dict[str, list[tuple[int, int]]]
+
+
+class Parser:
+    """Loads the pipeline when it is first needed."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.pipeline = name, None
+
+    def parse(self, texts: Sequence[str]) -> Iterator[ParsedText]:
+        """The words of each text, in order."""
+        for document in self._load().pipe(texts, batch_size=256):
+            upos, relations = [token.pos_ for token in document], [token.dep_ for token in document]
+            heads = [token.head.i if token.head.i != token.i else -1 for token in document]
+            yield ParsedText(
+                starts=np.array([token.idx for token in document]),
+                ends=np.array([token.idx + len(token.text) for token in document]),
+                features=[word_features(token.text, token.pos_, token.dep_) for token in document],
+                links=word_links(upos, relations, heads),
+            )
+
+    def _load(self) -> object:
+        if self.pipeline is None:
+            try:
+                import spacy
+
+                self.pipeline = spacy.load(self.name, exclude=["ner", "lemmatizer"])
+            except ImportError as error:
+                raise ConfigError("data.parser: spaCy is not installed; run `make setup`, or pip install spacy.") from error
+            except OSError as error:
+                raise ConfigError(f"data.parser={self.name}: no spaCy pipeline of that name or in that folder.") from error
+        return self.pipeline
+
+
+def words_of_tokens(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> list[np.ndarray]:
+    """For each text, the word that each token overlaps; NO_TOKEN where it is of the other text, or of none."""
+    of_text = encoding.sequence_ids(0)
+    found = [np.full(len(of_text), NO_TOKEN) for _ in texts]
+    for token, number in enumerate(of_text):
+        if number is None or number >= len(texts):
+            continue
+        start, end = encoding.token_to_chars(token)
+        overlapping = np.flatnonzero((texts[number].starts < end) & (texts[number].ends > start))
+        if len(overlapping):
+            found[number][token] = overlapping[0]
+    return found
+
+
+def token_features(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> dict[str, np.ndarray]:
+    """Features of every token, and the pairs of tokens of each link as (from, to, from, to, ...)."""
+    words = words_of_tokens(encoding, texts)
+    features = np.zeros(len(encoding["input_ids"]), dtype=np.int32)
+    links: dict[str, list[int]] = {name: [] for name in LINKS}
+    for text, of_token in zip(texts, words, strict=True):
+        for token in np.flatnonzero(of_token != NO_TOKEN):
+            features[token] = text.features[of_token[token]]
+        for name, pairs in text.links.items():
+            for one, other in pairs:
+                tokens = ((a, b) for a in np.flatnonzero(of_token == one) for b in np.flatnonzero(of_token == other))
+                links[name].extend(int(place) for pair in tokens for place in pair)
+    return {"features": features} | {name: np.array(places, dtype=np.int32) for name, places in links.items()}
