@@ -50,9 +50,11 @@ class FeatureAttention(Analysis):
             grids |= {f"change_{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
         rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
         heads = {
-            name: {"value": self.grid(mean), "n": self.grid(torch.full_like(mean, n))} for name, (mean, n) in grids.items()
+            name: {"value": self.grid(mean), "n": self.grid(torch.full_like(mean, count))}
+            for name, (mean, count) in grids.items()
+            if count
         }
-        return {"tables": {"features": rows}, "heads": {name: heads[name] for name, (_, n) in grids.items() if n}}
+        return {"tables": {"features": rows}, "heads": heads}
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> dict[str, object]:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""

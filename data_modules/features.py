@@ -8,29 +8,11 @@ LINKS = ("verb_subject", "noun_pronoun")
 OF_UPOS = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun"}
 SUBJECTS = ("nsubj", "nsubjpass", "csubj", "csubjpass")
 OBJECTS = ("obj", "dobj", "iobj", "dative")
-NEGATIONS = frozenset(
-    [
-        "neither",
-        "nor",
-        "not",
-        "never",
-        "none",
-        "don't",
-        "won't",
-        "didn't",
-        "hadn't",
-        "haven't",
-        "can't",
-        "isn't",
-        "wasn't",
-        "shouldn't",
-        "couldn't",
-        "nothing",
-        "nowhere",
-        "n't",
-        "n’t",
-    ]  # noqa: SIM905
+NEGATION_WORDS = (
+    "neither nor not never none don't won't didn't hadn't haven't can't isn't wasn't shouldn't couldn't nothing nowhere"
 )
+# Parsers split the contracted words before n't.
+NEGATIONS = frozenset([*NEGATION_WORDS.split(), "n't", "n\u2019t"])
 
 
 def bit(feature: str) -> int:

@@ -12,7 +12,7 @@ GROUPS = {
     "cls_to_": "from [CLS] to",
     "verb_subject_": "verb and subject",
     "noun_pronoun_": "noun and pronoun",
-}  # noqa: E501
+}
 COLUMNS = 4
 
 

@@ -64,7 +64,7 @@ def relation_recall(results: Mapping, heads: Sequence[Mapping], folder: Path) ->
     save(figure, folder, "relations")
 
 
-def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path, label: str = "words with the right head (%)") -> None:
     """The rows of a published table: our figure and the published one side by side."""
     rows = results["tables"]["summary"]
     places = range(len(rows))
@@ -76,7 +76,7 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
         axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.invert_yaxis()
-    axes.set(xlabel="words with the right head (%)", xlim=(0, 100), title=results["experiment"])
+    axes.set(xlabel=label, xlim=(min(0, *(row["ours"] for row in rows)), 100), title=results["experiment"])
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     save(figure, folder, "rows")
 

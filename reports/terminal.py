@@ -46,7 +46,9 @@ def cell(value: object) -> str:
         return "–"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.2f}" if value == 0 or abs(value) >= 0.01 else f"{value:.1e}"
+    if 0 < abs(value) < 0.01:
+        return f"{value:.1e}"
+    return f"{value:.3f}" if 0 < abs(value) <= 1 else f"{value:.2f}"
 
 
 def caption(provenance: Mapping) -> list[str]:

@@ -1,5 +1,7 @@
 """A published table: several experiments, each an ordinary run in a folder of its own, joined in one table."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from hydra import compose
@@ -12,7 +14,7 @@ from reports.results import write_report
 from reports.terminal import show
 from runs.provenance import describe
 
-OF_THE_TABLE = ("experiment", "run_dir")
+OF_THE_TABLE = ("experiment", "run_dir", "tasks")
 
 
 def run(cfg: DictConfig) -> dict[str, object]:
@@ -20,15 +22,16 @@ def run(cfg: DictConfig) -> dict[str, object]:
     folder = Path(cfg.run_dir)
     (folder / "results.json").unlink(missing_ok=True)
     rows, seconds = [], 0.0
-    for label, row in progress(list(cfg.rows.items()), cfg.experiment_name):
-        row_cfg = compose_row(cfg, row.experiment, folder / row.experiment)
+    planned = list(all_rows(cfg))
+    for label, row, overrides in progress(planned, cfg.experiment_name):
+        row_cfg = compose_row(cfg, row.experiment, folder / folder_name(label, row, overrides), overrides)
         results = get_method(row_cfg.job)(row_cfg)
         seconds += results["provenance"]["seconds"]
         rows.append(
             {
                 "row": label,
                 "ours": results["metrics"][row.metric],
-                "published": row_cfg.published.get(row.metric),
+                "published": row.published if "published" in row else row_cfg.published.get(row.metric),
                 "metric": row.metric,
             }
             | {name.removeprefix("test/"): results["metrics"].get(name) for name in ("test/control", "test/selectivity")}
@@ -38,17 +41,31 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "metrics": {row["row"]: row["ours"] for row in rows},
         "tables": {"summary": rows},
         "provenance": {**results["provenance"], **describe(cfg), "seconds": round(seconds, 2)},
-        "runs": {label: row.experiment for label, row in cfg.rows.items()},
+        "runs": {label: folder_name(label, row, overrides) for label, row, overrides in planned},
     }
-    write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values()])
+    write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure])
     show(table, folder)
     return table
 
 
-def compose_row(cfg: DictConfig, experiment: str, folder: Path) -> DictConfig:
-    """The configuration of a row: its experiment, the table's own data settings, then the user's overrides."""
+def all_rows(cfg: DictConfig) -> Iterator[tuple[str, DictConfig, list[str]]]:
+    """The label, the row and its overrides; where the table has an `each`, all rows for each of its values."""
+    values = [(key, value) for key, values in cfg.each.items() for value in values] or [None]
+    for value in values:
+        for label, row in cfg.rows.items():
+            own = list(row.get("overrides", []))
+            yield (f"{value[1]}, {label}", row, [f"{value[0]}={value[1]}", *own]) if value else (label, row, own)
+
+
+def folder_name(label: str, row: DictConfig, overrides: list[str]) -> str:
+    """Where a row's run goes: its experiment, or its label where several rows share one."""
+    return re.sub(r"[^\w-]+", "_", label) if overrides else row.experiment
+
+
+def compose_row(cfg: DictConfig, experiment: str, folder: Path, overrides: list[str]) -> DictConfig:
+    """The configuration of a row: its experiment, the table's own data settings, the row's, then the user's overrides."""
     given = [text for text in HydraConfig.get().overrides.task if text.lstrip("+~").partition("=")[0] not in OF_THE_TABLE]
     shared = [f"data.cache={str(cfg.data.cache).lower()}"]
-    row = compose("train", [f"experiment={experiment}", *shared, *given])
+    row = compose("train", [f"experiment={experiment}", *shared, *overrides, *given])
     row.experiment_name, row.run_dir = experiment, str(folder)
     return row
