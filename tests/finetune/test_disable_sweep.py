@@ -1,0 +1,115 @@
+"""The sweep as a module: against one evaluation per head, resumed, over several checkpoints."""
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from data_modules.encoder import FrozenEncoder
+from data_modules.errors import ConfigError
+from data_modules.glue import GlueDataModule
+from data_modules.glue_tasks import TASKS
+from finetune import disable_sweep
+from finetune.classifier_model import load_classifier
+from finetune.disable_sweep import DisableSweep
+from finetune.glue_classifier import GlueClassifier
+
+
+@pytest.fixture
+def tuned(random_encoder, tmp_path):
+    """A tiny classifier with a head, saved as a fine-tuned model, and the sample of its task."""
+
+    def make(task="rte", seed=0, arch="bert", limit=12):
+        encoder = random_encoder(arch)
+        folder = tmp_path / f"tuned_{task}_{seed}"
+        model = load_classifier(encoder.folder, TASKS[task], "pretrained", seed)
+        torch.nn.init.normal_(model.classifier.weight if arch != "roberta" else model.classifier.out_proj.weight)
+        model.save_pretrained(folder)
+        encoder.tokenizer().save_pretrained(folder)
+        return GlueDataModule(encoder=FrozenEncoder(str(folder)), task=task, maps=False, limit=limit, batch_tokens=256)
+
+    return make
+
+
+def findings_of(module, data):
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
+    pl.Trainer(accelerator="cpu", **quiet).test(module, datamodule=data, verbose=False)
+    return module.findings()
+
+
+def score_without(data, heads):
+    module = GlueClassifier(data.facts, disable=heads)
+    run = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False)
+    return run.test(module, datamodule=data, verbose=False)[0]["test/main"]
+
+
+@pytest.mark.parametrize("task", ["rte", "stsb"])
+def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_path, task):
+    data = tuned(task)
+    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    baseline = score_without(data, [])
+    assert found["tables"]["sweep"][0]["baseline"] == pytest.approx(baseline, abs=1e-4)
+    changes = found["heads"]["change_without_head"]["value"]
+    for layer, head in [(1, 1), (2, 4), (3, 2)]:
+        expected = score_without(data, [[layer, head]]) - baseline
+        assert changes[layer - 1][head - 1] == pytest.approx(expected, abs=1e-4)
+    assert len(found["tables"]["disabled"]) == 12
+
+
+def test_every_layer(tuned, tmp_path):
+    data = tuned()
+    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), units="layers", replicates=20), data)
+    baseline = score_without(data, [])
+    for layer in (1, 2, 3):
+        expected = score_without(data, [[layer, head] for head in range(1, 5)]) - baseline
+        assert found["heads"]["change_without_layer"]["value"][layer - 1][0] == pytest.approx(expected, abs=1e-4)
+    assert "gradient_importance" not in found["heads"]
+
+
+def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
+    data = tuned()
+    whole = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    files = sorted((tmp_path / "sweep").glob("*.npz"))
+    assert len(files) > 1
+    files[0].unlink()
+    calls = []
+    compute = DisableSweep._compute
+    monkeypatch.setattr(DisableSweep, "_compute", lambda self, batch: calls.append(1) or compute(self, batch))
+    again = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    assert len(calls) == 1
+    assert again == whole
+
+
+def test_several_checkpoints_are_averaged(tuned, tmp_path):
+    first, second = tuned(seed=0), tuned(seed=1)
+    alone = [
+        findings_of(DisableSweep(data.facts, str(tmp_path / f"alone_{place}"), replicates=20), data)
+        for place, data in enumerate((first, second))
+    ]
+    both = findings_of(
+        DisableSweep(first.facts, str(tmp_path / "both"), replicates=20, checkpoints=[str(second.encoder.folder)]), first
+    )
+    grids = [np.array(found["heads"]["change_without_head"]["value"]) for found in (*alone, both)]
+    np.testing.assert_allclose(grids[2], (grids[0] + grids[1]) / 2, atol=1e-9)
+    assert both["tables"]["sweep"][0]["checkpoints"] == 2
+    assert "deviation_over_checkpoints" in both["tables"]["disabled"][0]
+
+
+def test_another_architecture_takes_the_generic_path_and_says_so(tuned, tmp_path):
+    data = tuned(arch="distilbert", limit=4)
+    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20, importance=False), data)
+    assert found["tables"]["sweep"][0]["path"] == "one full pass each"
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_path, monkeypatch):
+    data = tuned()
+    from tests import conftest
+
+    monkeypatch.setitem(conftest.TINY, "num_hidden_layers", 2)
+    smaller = random_encoder("bert", name="smaller").folder
+    load_classifier(smaller, TASKS["rte"], "pretrained", 0).save_pretrained(tmp_path / "two_layers")
+    with pytest.raises(ConfigError, match="has 2 × 4 heads, expected 3 × 4"):
+        DisableSweep(data.facts, str(tmp_path / "sweep"), checkpoints=[str(tmp_path / "two_layers")])
+    with pytest.raises(ConfigError, match="module.units=head"):
+        DisableSweep(data.facts, str(tmp_path / "sweep"), units="head")
+    assert disable_sweep.UNITS.keys() == {"heads", "layers"}

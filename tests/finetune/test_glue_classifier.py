@@ -1,0 +1,132 @@
+"""The recipe of fine-tuning, part by part."""
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from data_modules.errors import ConfigError, InputError
+from data_modules.glue import GlueDataModule
+from data_modules.glue_tasks import TASKS
+from finetune.classifier_model import load_classifier
+from finetune.glue_classifier import GlueClassifier
+from finetune.save_model import SaveModel
+
+
+@pytest.fixture
+def rte(random_encoder):
+    """The sample of a task, with a tiny encoder."""
+    return GlueDataModule(encoder=random_encoder("bert"), task="rte", maps=False, limit=24, batch_size=8)
+
+
+def trainer(**options):
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
+    return pl.Trainer(accelerator="cpu", use_distributed_sampler=False, **quiet, **{"enable_checkpointing": False} | options)
+
+
+def test_the_learning_rate_warms_up_over_a_tenth_and_falls_to_zero(rte):
+    module = GlueClassifier(rte.facts, lr=0.01)
+    rates = []
+
+    class Watch(pl.Callback):
+        def on_train_batch_start(self, trainer, *_):
+            rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+
+    trainer(max_epochs=10, callbacks=[Watch()]).fit(module, datamodule=rte)
+    steps, warm_up = 30, 3
+    expected = [0.01 * (s / warm_up if s < warm_up else (steps - s) / (steps - warm_up)) for s in range(steps)]
+    assert rates == pytest.approx(expected)
+
+
+def test_weights_decay_but_biases_and_layer_norms_do_not(rte):
+    module = GlueClassifier(rte.facts, weight_decay=0.25)
+    module.trainer = trainer(max_epochs=1)
+    module.trainer.fit(module, datamodule=rte)
+    decayed, others = module.trainer.optimizers[0].param_groups
+    names = {id(parameter): name for name, parameter in module.model.named_parameters()}
+    assert (decayed["weight_decay"], others["weight_decay"]) == (0.25, 0)
+    assert all(name.endswith("weight") and "LayerNorm" not in name for name in map(names.get, map(id, decayed["params"])))
+    assert all(name.endswith("bias") or "LayerNorm" in name for name in map(names.get, map(id, others["params"])))
+    assert len(decayed["params"]) + len(others["params"]) == len(names)
+
+
+def test_dropout_is_on_while_training_and_off_in_evaluation(rte):
+    module = GlueClassifier(rte.facts)
+    seen = {}
+
+    class Watch(pl.Callback):
+        def on_train_batch_start(self, trainer, module, *_):
+            seen["train"] = all(part.training for part in module.model.modules())
+
+        def on_validation_batch_start(self, trainer, module, *_):
+            seen["val"] = any(part.training for part in module.model.modules())
+
+    trainer(max_epochs=1, callbacks=[Watch()]).fit(module, datamodule=rte)
+    assert seen == {"train": True, "val": False}
+    assert module.model.config.hidden_dropout_prob == 0.1
+
+
+@pytest.mark.parametrize("task", ["rte", "stsb"])
+def test_a_model_learns_the_sample_by_heart(random_encoder, task):
+    data = GlueDataModule(encoder=random_encoder("bert"), task=task, maps=False, limit=16, batch_size=8)
+    data.examples["val"] = data.examples["test"] = data.examples["train"]
+    module = GlueClassifier(data.facts, lr=2e-3)
+    run = trainer(max_epochs=40)
+    run.fit(module, datamodule=data)
+    (scores,) = run.test(module, datamodule=data, verbose=False)
+    assert scores["test/main"] > 95
+    assert len(module.findings()["files"]["predictions.csv"]) == 16
+
+
+def test_a_normal_start_keeps_no_weight_and_a_pretrained_one_keeps_the_encoder(random_encoder):
+    encoder = random_encoder("bert").load()
+    kept = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=0)
+    drawn = load_classifier(encoder.folder, TASKS["rte"], "normal", seed=0)
+    source = dict(encoder.model.named_parameters())
+    for name, parameter in kept.bert.named_parameters():
+        torch.testing.assert_close(parameter, source[name])
+    for name, parameter in drawn.bert.named_parameters():
+        if name.endswith("weight") and "LayerNorm" not in name and parameter.numel() > 1000:
+            assert float(parameter.std()) == pytest.approx(0.02, rel=0.1)
+            assert not torch.allclose(parameter, source[name])
+    again = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=0)
+    other = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=1)
+    assert torch.equal(again.classifier.weight, kept.classifier.weight)
+    assert not torch.equal(other.classifier.weight, kept.classifier.weight)
+
+
+def test_heads_stay_disabled_in_training_and_evaluation(rte):
+    whole, without = (GlueClassifier(rte.facts, disable=disable) for disable in ([], [[1, 1], [2, 3]]))
+    scores = []
+    for module in (whole, without):
+        run = trainer(max_epochs=1)
+        run.fit(module, datamodule=rte)
+        scores.append(run.callback_metrics["train/loss"])
+    assert scores[0] != scores[1]
+    with pytest.raises(ConfigError, match=r"head \[9, 1\]"):
+        GlueClassifier(rte.facts, disable=[[9, 1]])
+
+
+def test_the_saved_folder_is_a_plain_model_with_the_same_outputs(rte, tmp_path):
+    module = GlueClassifier(rte.facts)
+    run = trainer(max_epochs=1, callbacks=[SaveModel(str(tmp_path / "model"))])
+    run.test(module, datamodule=rte, verbose=False)
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "model")(
+        "A bridge was built.", "There is a bridge.", return_tensors="pt"
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(model(**inputs).logits, module.model.eval()(**inputs).logits)
+    assert model.config.id2label == {0: "entailment", 1: "not_entailment"}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_model_without_a_trained_head_or_of_another_task_is_refused(random_encoder, tmp_path):
+    folder = random_encoder("bert").folder
+    with pytest.raises(InputError, match="no trained classification head"):
+        load_classifier(folder, TASKS["rte"], "pretrained", 0, trained=True)
+    load_classifier(folder, TASKS["mnli"], "pretrained", 0).save_pretrained(tmp_path / "three")
+    with pytest.raises(InputError, match="no classifier with 2 outputs"):
+        load_classifier(tmp_path / "three", TASKS["rte"], "pretrained", 0)
+    with pytest.raises(ConfigError, match="encoder.init=embeddings"):
+        load_classifier(folder, TASKS["rte"], "embeddings", 0)

@@ -1,0 +1,94 @@
+"""Fine-tuning and what follows it, as a user runs them."""
+
+import csv
+import json
+import signal
+import subprocess
+
+import pytest
+import torch
+
+from tests.runs.conftest import command, train
+from tests.runs.test_training import wait_for
+
+SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4")
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A run on the sample, whole."""
+    folder = tmp_path_factory.mktemp("glue") / "rte"
+    status, _, errors = train(*SHORT, f"run_dir={folder}")
+    assert status == 0, errors
+    return folder
+
+
+def test_a_run_leaves_predictions_a_checkpoint_and_a_plain_model(tuned):
+    with (tuned / "predictions.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 24
+    right = sum(row["gold"] == row["predicted"] for row in rows)
+    assert results_of(tuned)["metrics"]["test/accuracy"] == pytest.approx(100 * right / 24, abs=1e-4)
+    state = torch.load(tuned / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
+    assert any(name.startswith("model.bert.encoder") for name in state)
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {file.name for file in (tuned / "model").iterdir()}
+
+
+def test_a_killed_run_resumes_to_the_same_metrics(tuned, tmp_path):
+    with subprocess.Popen(command(*SHORT, f"run_dir={tmp_path}/cut"), stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: (tmp_path / "cut" / "checkpoints" / "last.ckpt").is_file(), process)
+        process.send_signal(signal.SIGKILL)
+        process.stderr.read()
+    assert not (tmp_path / "cut" / "results.json").exists()
+    status, _, errors = train(*SHORT, f"run_dir={tmp_path}/cut", "resume=true")
+    assert status == 0, errors
+    assert results_of(tmp_path / "cut")["metrics"] == results_of(tuned)["metrics"]
+
+
+def test_what_follows_fine_tuning_runs_on_its_model(tuned, run_here):
+    model, data = tuned / "model", ("data.task=rte", "data.limit=12")
+    heads, folder = run_here("experiment=kovaleva_disable_heads", f"encoder.name={model}", *data, name="heads")
+    assert (folder / "figures" / "disabled_heads.svg").is_file()
+    assert len(heads["tables"]["disabled"]) == 72
+    layers, _ = run_here("experiment=kovaleva_disable_layers", f"encoder.name={model}", *data, name="layers")
+    assert len(layers["tables"]["disabled"]) == 6
+    drift, folder = run_here("experiment=kovaleva_drift", f"tuned={model}", *data, name="drift")
+    assert 0.5 < drift["metrics"]["test/least_cosine"] < 1
+    assert (folder / "figures" / "heads_cosine.svg").is_file()
+    features, folder = run_here("experiment=kovaleva_features", f"tuned={model}", *data, name="features")
+    assert {"attention_to_noun", "cls_to_sep", "verb_subject_forward"} <= {
+        r["quantity"] for r in features["tables"]["features"]
+    }
+    assert (folder / "figures" / "features_change_attention_to.svg").is_file()
+
+
+def test_table_1_has_a_row_for_each_task_and_start(tmp_path):
+    arguments = ("experiment=kovaleva_table1", "tasks=[rte,stsb]", "trainer.max_epochs=1", "data.limit=8")
+    status, _, errors = train(*arguments, f"run_dir={tmp_path}/t")
+    assert status == 0, errors
+    rows = {row["row"]: row for row in results_of(tmp_path / "t")["tables"]["summary"]}
+    starts = ("untrained", "normal", "pre-trained")
+    assert list(rows) == [f"{task}, {start}" for task in ("rte", "stsb") for start in starts]
+    assert [rows[f"stsb, {start}"]["published"] for start in starts] == [None, 2.9, 82.7]
+    assert results_of(tmp_path / "t" / "rte_normal")["provenance"]["config"]["encoder"]["init"] == "normal"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "sentence"),
+    [
+        (("experiment=kovaleva_glue", "data.task=cola"), 2, "data.task=cola: expected mrpc"),
+        (("experiment=kovaleva_glue", "data.dir=nowhere"), 1, "nowhere: expected MRPC/dev.tsv there"),
+        (("experiment=kovaleva_glue", "module.disable=[[7,1]]"), 2, "head [7, 1]: expected [layer, head]"),
+        (("experiment=kovaleva_disable_heads",), 1, "has no trained classification head; fine-tune first"),
+        (("experiment=kovaleva_drift",), 2, "needs a second model; name its folder with tuned="),
+        (("experiment=kovaleva_features", "data.parser=nothing"), 2, "data.parser=nothing: no spaCy pipeline"),
+    ],
+)
+def test_a_mistake_is_one_sentence(overrides, status, sentence, tmp_path):
+    found, _, errors = train(*overrides, f"run_dir={tmp_path / 'run'}")
+    assert (found, sentence in errors, "Traceback" in errors) == (status, True, False), errors
+    assert not (tmp_path / "run" / "results.json").exists()
