@@ -296,7 +296,8 @@ def test_data_of_another_kind_has_no_task():
         require_task({"kind": "segments"})
 
 
-def test_the_hub_without_a_network_is_a_clear_error(minilm):
+def test_the_hub_without_a_network_is_a_clear_error(minilm, tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)  # none of what was downloaded before
     data = GlueDataModule("mrpc", dir="hub", encoder=minilm)
     assert data.files == []
     sentence = refused(data)
