@@ -25,12 +25,14 @@ class Analysis(Metric):
     """Counts what each batch shows; every state is a sum, so that several processes count as one."""
 
     full_state_update = False
-    kind: str  # of data
+    kind: str | tuple[str, ...]  # of data
 
     def __init__(self, facts: Mapping) -> None:
         super().__init__()
-        if facts["kind"] != self.kind:
-            raise ConfigError(f"analyses: {type(self).__name__} needs data={self.kind}, found data of kind {facts['kind']}.")
+        kinds = (self.kind,) if isinstance(self.kind, str) else self.kind
+        if facts["kind"] not in kinds:
+            needed = f"{type(self).__name__} needs data={' or data='.join(kinds)}"
+            raise ConfigError(f"analyses: {needed}, found data of kind {facts['kind']}.")
         self.layers, self.heads = facts["layers"], facts["heads"]
 
     def add_sum(self, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> None:

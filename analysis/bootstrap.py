@@ -19,11 +19,11 @@ POISSON = tuple(float(sum(math.exp(-1) / math.factorial(n) for n in range(k + 1)
 def poisson_weights(index: Int[Tensor, "input"], replicates: int, seed: int) -> Float[Tensor, "replicate input"]:
     """How often each input counts in each replicate."""
     replicate = torch.arange(replicates, device=index.device)[:, None]
-    uniform = _mixed(_mixed(index + (seed << 32))[None] ^ _mixed(replicate + 1)) / 2.0**31
+    uniform = mixed_bits(mixed_bits(index + (seed << 32))[None] ^ mixed_bits(replicate + 1)) / 2.0**31
     return sum((uniform > chance).float() for chance in POISSON)
 
 
-def _mixed(number: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+def mixed_bits(number: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """31 well-mixed bits of a number (the finaliser of SplitMix64, with shifts that bring in zeros)."""
     number = number + 0x1E3779B97F4A7C15
     number = (number ^ _shifted(number, 30)) * -0x40A7B892E31B1A47

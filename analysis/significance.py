@@ -1,9 +1,9 @@
 """Tests over counts, and corrections for many of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binomtest, false_discovery_control
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -19,3 +19,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(order))
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected.tolist()
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's step-up correction, which bounds the share of false discoveries."""
+    return false_discovery_control(p_values).tolist() if len(p_values) else []
+
+
+CORRECTIONS: dict[str, Callable[[Sequence[float]], list[float]]] = {"none": list, "holm": holm, "bh": benjamini_hochberg}

@@ -1,6 +1,7 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from data_modules.examples import Encoded, Example, Split, encode_texts
 from data_modules.features import bit
 from data_modules.glue_tasks import TASKS, Task
 from data_modules.model_files import local_path
-from data_modules.parser import ParsedText, Parser, token_features
+from data_modules.parser import ParsedText, Parser, token_dependencies, token_features
 from data_modules.segments import TOKEN_CLASSES, token_classes
 
 SAMPLE = Path(__file__).parent / "samples" / "glue"
@@ -23,17 +24,28 @@ HIGHEST_SCORE = 5.0
 
 
 class GlueDataModule(AttentionDataModule):
-    """One task; its dev set is both what training watches and what is tested, since GLUE keeps its test labels."""
+    """One task; its dev set is both what training watches and what is tested, since GLUE keeps its test labels.
+
+    Analyses that want more inputs than the dev set has can be tested on train.
+    """
 
     units = "tokens"
     kind = "glue"
 
     def __init__(
-        self, task: str, dir: str | None = None, limit: int | None = None, parser: str | None = None, **options: object
+        self,
+        task: str,
+        dir: str | None = None,
+        limit: int | None = None,
+        parser: str | None = None,
+        test_on: str = "val",
+        **options: object,
     ) -> None:
         super().__init__(**options)
         require_choice("data.task", task, TASKS)
+        require_choice("data.test_on", test_on, ("val", "train"))
         require_limit(limit)
+        self.test_on = test_on
         self.name, self.task, self.limit = task, TASKS[task], limit
         self.from_hub, self.parser = dir == HUB, Parser(parser) if parser else None
         self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
@@ -45,7 +57,7 @@ class GlueDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         splits = read_hub(self.name, self.task, self.limit) if self.from_hub else self._read_folder()
-        return splits | ({"test": splits["val"]} if "val" in splits else {})
+        return splits | ({"test": splits[self.test_on]} if self.test_on in splits else {})
 
     def _read_folder(self) -> dict[str, list[Example]]:
         names = {"train": "train.tsv", "val": self.task.dev_file}
@@ -54,7 +66,13 @@ class GlueDataModule(AttentionDataModule):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {**super().facts, "task": self.name, "folder": str(self.encoder.folder), "features": self.parser is not None}
+        own = {"task": self.name, "folder": str(self.encoder.folder), "features": self.parser is not None}
+        return {**super().facts, **own, "relations": self.relations}
+
+    @cached_property
+    def relations(self) -> list[str]:
+        """The names of the dependencies, where the texts are parsed."""
+        return self.parser.relations if self.parser else []
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = token_classes(tokenizer)
@@ -69,9 +87,12 @@ class GlueDataModule(AttentionDataModule):
         parsed: Iterator[ParsedText] | None,
     ) -> Encoded:
         ids, inputs, encoding = encode_texts(example.words, tokenizer, self.max_pieces)
-        gold = {**example.gold, "token_class": classes[ids]}
+        sentence = np.array([-1 if number is None else number for number in encoding.sequence_ids(0)], dtype=np.int8)
+        texts = [next(parsed) for _ in example.words] if parsed else []
+        gold = {**example.gold, "token_class": classes[ids], "sentence": sentence}
+        gold |= token_dependencies(encoding, texts, self.relations)
         if parsed:
-            gold |= token_features(encoding, [next(parsed) for _ in example.words])
+            gold |= token_features(encoding, texts)
             for name in ("cls", "sep"):
                 gold["features"] |= np.where(gold["token_class"] == TOKEN_CLASSES.index(name), bit(name), 0).astype(np.int32)
         of_tokens = Example(example.words, gold)

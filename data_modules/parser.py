@@ -20,6 +20,8 @@ class ParsedText:
     ends: np.ndarray
     features: list[int]
     links: dict[str, list[tuple[int, int]]]
+    heads: list[int]  # -1 for roots
+    relations: list[str]
 
 
 class Parser:
@@ -38,7 +40,14 @@ class Parser:
                 ends=np.array([token.idx + len(token.text) for token in document]),
                 features=[word_features(token.text, token.pos_, token.dep_) for token in document],
                 links=word_links(upos, relations, heads),
+                heads=heads,
+                relations=relations,
             )
+
+    @property
+    def relations(self) -> list[str]:
+        """The names of all dependencies that the pipeline knows."""
+        return sorted(self._load().get_pipe("parser").labels)
 
     def _load(self) -> object:
         if self.pipeline is None:
@@ -80,3 +89,30 @@ def token_features(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> dict
                 tokens = ((a, b) for a in np.flatnonzero(of_token == one) for b in np.flatnonzero(of_token == other))
                 links[name].extend(int(place) for pair in tokens for place in pair)
     return {"features": features} | {name: np.array(places, dtype=np.int32) for name, places in links.items()}
+
+
+def dependency_arrays(
+    of_token: np.ndarray, heads: Sequence[int], relations: Sequence[str], names: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """All pieces of each word with all pieces of its head, as (dependent, head, ...), and the relation of each pair."""
+    pairs, numbers = [], []
+    for word, head in enumerate(heads):
+        if head < 0:
+            continue
+        for one in np.flatnonzero(of_token == word).tolist():
+            for other in np.flatnonzero(of_token == head).tolist():
+                pairs += [one, other]
+                numbers.append(names.index(relations[word]))
+    return pairs, numbers
+
+
+def token_dependencies(encoding: BatchEncoding, texts: Sequence[ParsedText], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The dependencies of an input between its tokens."""
+    pairs, numbers = [], []
+    for text, of_token in zip(texts, words_of_tokens(encoding, texts), strict=True):
+        more_pairs, more_numbers = dependency_arrays(of_token, text.heads, text.relations, names)
+        pairs, numbers = pairs + more_pairs, numbers + more_numbers
+    return {
+        "dependencies": np.array(pairs, dtype=np.int32),
+        "dependency_relations": np.array(numbers, dtype=np.int32),
+    }

@@ -51,9 +51,7 @@ def tables(card):
 
 
 def cut(line):
-    return [cell.strip() for cell in line.strip().strip("|").split("|")] if not line.endswith("| |") else [
-        cell.strip() for cell in line.strip()[1:-1].split("|")
-    ]  # fmt: skip
+    return [cell.strip() for cell in line.strip()[1:-1].split("|")]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -71,7 +69,9 @@ def test_there_are_enough_examples_and_every_label_occurs(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_no_text_occurs_twice(task):
-    texts = [" ".join(row[name].lower().split()) for split in SPLITS for row in rows_of(task, split) for name in TASKS[task][0]]
+    texts = [
+        " ".join(row[name].lower().split()) for split in SPLITS for row in rows_of(task, split) for name in TASKS[task][0]
+    ]
     assert [text for text, count in Counter(texts).items() if count > 1] == []
 
 

@@ -1,0 +1,38 @@
+"""What the roles of all heads look like together."""
+
+import numpy as np
+
+BROAD_ROLES = ("local", "delimiter", "block", "syntactic")
+
+
+def overlap_rows(assigned: np.ndarray, names: list[str]) -> list[dict]:
+    """How many heads have exactly each combination of the broad roles."""
+    broad = [name for name in BROAD_ROLES if name in names] or names
+    rows: dict[tuple[str, ...], int] = {}
+    for head in range(assigned.shape[1]):
+        combination = tuple(name for name in broad if assigned[names.index(name), head])
+        rows[combination] = rows.get(combination, 0) + 1
+    ordered = sorted(rows.items(), key=lambda item: (-item[1], item[0]))
+    return [{"roles": " & ".join(combination) or "none", "heads": count} for combination, count in ordered]
+
+
+def quantile_rows(scores: np.ndarray, defined: np.ndarray) -> list[dict]:
+    """The distribution of all scores, as points of its cumulative function, with the mean."""
+    everything = scores.transpose(0, 2, 1)[defined].ravel()
+    if not everything.size:
+        return []
+    shares = np.linspace(0, 1, 101)
+    values = np.quantile(everything, shares)
+    mean = float(everything.mean())
+    return [
+        {"share": float(share), "score": float(value), "mean": mean} for share, value in zip(shares, values, strict=True)
+    ]
+
+
+def histogram_rows(p_values: np.ndarray) -> list[dict]:
+    """How many p-values lie in each twentieth of the way from 0 to 1."""
+    counts, edges = np.histogram(p_values[np.isfinite(p_values)], bins=20, range=(0, 1))
+    return [
+        {"from": float(low), "to": float(high), "count": int(n)}
+        for low, high, n in zip(edges, edges[1:], counts, strict=False)
+    ]

@@ -1,0 +1,47 @@
+"""Is a head's score for a role above what is expected? Over inputs, per role and head."""
+
+import numpy as np
+from scipy.stats import norm, t
+
+from analysis.significance import CORRECTIONS
+
+
+def moments(scores: np.ndarray, defined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and sample deviation per role and head over the inputs that have the role, and how many these are."""
+    counts = defined.sum(0)  # (role,)
+    kept = np.where(defined[:, None], scores, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (kept.sum(0) / counts).T
+        squares = np.where(defined[:, None], (scores - means.T) ** 2, 0).sum(0)
+        deviations = np.sqrt(squares / (counts - 1)).T
+    return means, deviations, counts
+
+
+def role_p_values(
+    means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, tau: float, distribution: str
+) -> np.ndarray:
+    """One-tailed, for H0: mean at most tau. Without any deviation p is 0 or 1; without inputs it is undefined."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        statistic = (means - tau) / (deviations / np.sqrt(counts))
+        p = norm.sf(statistic) if distribution == "normal" else t.sf(statistic, counts - 1)
+    constant = (deviations == 0) | (counts == 1)
+    return np.where(counts == 0, np.nan, np.where(constant, np.where(means > tau, 0.0, 1.0), p))
+
+
+def corrected_p(p_values: np.ndarray, counts: np.ndarray, correction: str) -> np.ndarray:
+    """Corrected over all heads and roles that could be tested."""
+    tested = counts > 0
+    out = p_values.copy()
+    if tested.any():
+        out[tested] = np.array(CORRECTIONS[correction](p_values[tested].ravel().tolist())).reshape(out[tested].shape)
+    return out
+
+
+def permutation_p(scores: np.ndarray, shuffled: np.ndarray, defined: np.ndarray, permutations: int) -> np.ndarray:
+    """The share of shuffles, the true order among them, whose mean score is as high as that of the true sieve."""
+    means, _, counts = moments(scores, defined)
+    if not permutations:
+        return np.full_like(means, np.nan)
+    each = shuffled.reshape(len(shuffled), permutations, scores.shape[1], scores.shape[2])
+    null = np.stack([moments(each[:, number], defined)[0] for number in range(permutations)])
+    return np.where(counts[:, None] > 0, (1 + (null >= means).sum(0)) / (permutations + 1), np.nan)

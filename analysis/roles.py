@@ -1,0 +1,182 @@
+"""Functional roles of heads (Pande et al. 2021): sieve bias scores, and a test for each head and role."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from scipy.stats import norm, spearmanr
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.role_tables import BROAD_ROLES, histogram_rows, overlap_rows, quantile_rows
+from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
+from analysis.sieve_scores import bias_scores, shuffled_columns, sieve_weights
+from analysis.significance import CORRECTIONS
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError, require_choice
+
+SieveFunction = Callable[[Mapping, Tensor, list], Tensor]
+THIRDS = ("first", "middle", "last")
+TAUS = tuple(np.arange(1, 6.01, 0.25).tolist())
+
+
+class HeadRoles(Analysis):
+    """The score of each input, head and role is kept, so that tests, corrections and curves need no second pass."""
+
+    kind = ("glue", "treebank_tokens")
+
+    def __init__(
+        self,
+        facts: Mapping,
+        sieves: Mapping[str, SieveFunction],
+        tau: float | str = 3,
+        level: float = 0.05,
+        distribution: str = "normal",
+        correction: str = "none",
+        permutations: int = 19,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(facts)
+        require_choice("analyses.roles.distribution", distribution, ("normal", "student"))
+        require_choice("analyses.roles.correction", correction, CORRECTIONS)
+        if not isinstance(tau, (int, float)) and tau != "auto":
+            raise ConfigError(f"analyses.roles.tau={tau}: expected a number or auto.")
+        self.sieves, self.relations = dict(sieves), list(facts["relations"])
+        self.tau, self.level, self.distribution, self.correction = tau, level, distribution, correction
+        self.permutations, self.seed = permutations, seed
+        self.compared = facts["compared"]
+        for name in ("scores", "defined", "shuffled", "tuned"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, batch: AttentionBatch) -> None:
+        sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
+        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask)
+        maps = flat_maps(batch)
+        self.scores.append(bias_scores(maps, weights))
+        self.defined.append(defined)
+        shuffles = [shuffled_columns(batch.mask, batch.index, number, self.seed) for number in range(self.permutations)]
+        columns = [weights.gather(3, order[:, None, None].expand_as(weights)) for order in shuffles]
+        self.shuffled.append(torch.stack([bias_scores(maps, one) for one in columns], 1).flatten(1, 2))
+        if self.compared:
+            self.tuned.append(bias_scores(batch.other_maps.flatten(1, 2), weights))
+
+    def compute(self) -> Findings:
+        scores, defined = joined(self.scores).double().numpy(force=True), joined(self.defined).numpy(force=True)
+        shuffled = joined(self.shuffled).double().numpy(force=True)
+        means, deviations, counts = moments(scores, defined)
+        tau = self._tau(scores, defined)
+        p_values = role_p_values(means, deviations, counts[:, None], tau, self.distribution)
+        corrected = corrected_p(p_values, counts, self.correction)
+        assigned = np.nan_to_num(corrected, nan=1.0) < self.level
+        permuted = permutation_p(scores, shuffled, defined, self.permutations)
+        return {
+            "metrics": self._metrics(assigned, means, p_values, tau),
+            "tables": {
+                "roles": self._role_rows(assigned, means, counts, permuted),
+                "overlap": overlap_rows(assigned, list(self.sieves)),
+                "tau_curve": self._tau_rows(means, deviations, counts),
+                "score_quantiles": quantile_rows(scores, defined),
+                "p_histogram": histogram_rows(p_values),
+                "assigned": self._assigned_rows(assigned),
+                "change_by_third": self._change_rows(scores, defined),
+            },
+            "heads": self._grids(means, deviations, counts, corrected, permuted, assigned),
+        }
+
+    def _tau(self, scores: np.ndarray, defined: np.ndarray) -> float:
+        """As given, or the smallest whole number above the mean of all scores."""
+        if self.tau != "auto":
+            return float(self.tau)
+        everything = scores.transpose(0, 2, 1)[defined]
+        return float(np.floor(everything.mean()) + 1) if everything.size else 1.0
+
+    def _metrics(self, assigned: np.ndarray, means: np.ndarray, p_values: np.ndarray, tau: float) -> dict[str, float]:
+        share = {name: 100 * assigned[place].mean() for place, name in enumerate(self.sieves)}
+        metrics = {f"share_{name}": float(value) for name, value in share.items()}
+        broad = [place for place, name in enumerate(self.sieves) if name in BROAD_ROLES]
+        metrics["share_none"] = float(100 * (~assigned[broad].any(0)).mean())
+        tested = p_values[np.isfinite(p_values)]
+        metrics["p_between"] = float(100 * ((tested > 0.05) & (tested < 0.95)).mean()) if tested.size else float("nan")
+        if {"local", "syntactic"} <= set(self.sieves):
+            local, syntactic = (list(self.sieves).index(name) for name in ("local", "syntactic"))
+            both = assigned[local] & assigned[syntactic]
+            metrics["syntactic_that_are_local"] = (
+                float(100 * both.sum() / assigned[syntactic].sum()) if assigned[syntactic].any() else float("nan")
+            )
+            metrics["local_syntactic_spearman"] = float(spearmanr(means[local], means[syntactic]).statistic)
+        return metrics | {"tau": tau}
+
+    def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[dict]:
+        rows = []
+        for place, name in enumerate(self.sieves):
+            tested = counts[place] > 0
+            rows.append(
+                {
+                    "role": name,
+                    "heads": int(assigned[place].sum()) if tested else None,
+                    "share": float(100 * assigned[place].mean()) if tested else None,
+                    "mean_score": float(means[place].mean()) if tested else None,
+                    "highest": float(means[place].max()) if tested else None,
+                    "highest_head": head_name(int(means[place].argmax()), self.heads) if tested else None,
+                    "above_permuted": int((permuted[place] <= self.level).sum()) if tested else None,
+                    "n": int(counts[place]),
+                }
+            )
+        return rows
+
+    def _tau_rows(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray) -> list[dict]:
+        rows = []
+        for tau in TAUS:
+            p_values = corrected_p(
+                role_p_values(means, deviations, counts[:, None], tau, self.distribution), counts, self.correction
+            )
+            chosen = np.nan_to_num(p_values, nan=1.0) < self.level
+            rows.append({"tau": tau} | {name: float(100 * chosen[n].mean()) for n, name in enumerate(self.sieves)})
+        return rows
+
+    def _assigned_rows(self, assigned: np.ndarray) -> list[dict]:
+        names = np.array(list(self.sieves))
+        return [
+            {"head": head_name(place, self.heads), "roles": names[assigned[:, place]].tolist()}
+            for place in range(assigned.shape[1])
+        ]
+
+    def _change_rows(self, scores: np.ndarray, defined: np.ndarray) -> list[dict]:
+        """The mean change of each role's score in the first, middle and last third of the layers."""
+        if not self.compared:
+            return []
+        tuned_means, _, _ = moments(joined(self.tuned).double().numpy(force=True), defined)
+        means, _, _ = moments(scores, defined)
+        change = (tuned_means - means).reshape(len(self.sieves), self.layers, self.heads)
+        parts = np.array_split(np.arange(self.layers), 3)
+        return [
+            {"role": name}
+            | {
+                third: float(change[n][part].mean()) if len(part) else None
+                for third, part in zip(THIRDS, parts, strict=True)
+            }
+            for n, name in enumerate(self.sieves)
+        ]
+
+    def _grids(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, *tests: np.ndarray) -> dict[str, dict]:
+        p, permuted, assigned = tests
+        grids = {}
+        for place, name in enumerate(self.sieves):
+            if not counts[place]:
+                continue
+            half = norm.isf(0.025) * deviations[place] / np.sqrt(counts[place])
+            grids[f"sieve:{name}"] = {
+                "value": self.grid(means[place]),
+                "n": self.grid(np.full_like(means[place], counts[place])),
+                "low": self.grid(means[place] - half),
+                "high": self.grid(means[place] + half),
+                "p": self.grid(p[place]),
+            }
+            grids[f"sieve_permuted:{name}"] = {"value": self.grid(permuted[place])}
+        grids["roles"] = {"value": self.grid(assigned.sum(0).astype(float))}
+        return grids
+
+
+def joined(state: list[Tensor] | Tensor) -> Tensor:
+    """A state of parts as one."""
+    return torch.cat(state) if isinstance(state, list) else state

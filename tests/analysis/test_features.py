@@ -1,0 +1,239 @@
+"""Attention to features and along links against loops over inputs, tokens and links."""
+
+import math
+
+import pytest
+import torch
+
+from analysis.features import FeatureAttention
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError
+from tests.analysis.conftest import HEADS, LAYERS, merged
+
+NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = (1 << place for place in range(8))
+NAMES = ["noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep"]
+LINKS = ["verb_subject", "noun_pronoun"]
+LENGTHS = [9, 6, 3, 7]
+# Nouns several times, a token of many features, an input of none but [CLS] and [SEP], no negation but in the last.
+FEATURES = [
+    [CLS, NOUN + SUBJECT, NOUN + SUBJECT, VERB, 0, SEP, PRONOUN + OBJECT, NOUN, SEP],
+    [CLS, PRONOUN + SUBJECT, VERB, NOUN + OBJECT, 0, SEP],
+    [CLS, 0, SEP],
+    [CLS, NEGATION + PRONOUN + SUBJECT, VERB, 0, VERB, NEGATION, SEP],
+]
+OF_LINKS = {
+    "verb_subject": [[(3, 1), (3, 2)], [(2, 1)], [], [(2, 1)]],
+    "noun_pronoun": [[(1, 6), (2, 6), (7, 6)], [(3, 1)], [], []],
+}
+
+
+def padded(rows):
+    size = max(map(len, rows))
+    return torch.tensor([[*row, *[-100] * (size - len(row))] for row in rows], dtype=torch.long).reshape(len(rows), size)
+
+
+def gold_of(features, links):
+    flat = {name: padded([[place for pair in pairs for place in pair] for pairs in rows]) for name, rows in links.items()}
+    return {"features": padded(features), **flat}
+
+
+@pytest.fixture
+def batch(random_batch):
+    made = random_batch(LENGTHS, gold_of(FEATURES, OF_LINKS))
+    made.other_maps = random_batch(LENGTHS, {}, seed=7).maps
+    return made
+
+
+@pytest.fixture
+def glue_facts(facts):
+    return {**facts, "kind": "glue", "compared": False, "features": True}
+
+
+def part_of(batch, part):
+    gold = {name: values[part] for name, values in batch.gold.items()}
+    return AttentionBatch(
+        batch.mask[part], gold, batch.index[part], maps=batch.maps[part], other_maps=batch.other_maps[part]
+    )
+
+
+def looped(maps, features, links):
+    """All quantities of one input and head that are defined for it."""
+    length, values = len(features), {}
+    rows = maps.double().tolist()
+    for place, name in enumerate(NAMES):
+        tokens = [token for token in range(length) if features[token] & (1 << place)]
+        if tokens:
+            received = [sum(rows[source][token] for source in range(length)) / length for token in tokens]
+            values[f"attention_to_{name}"] = max(received)
+            values[f"cls_to_{name}"] = max(rows[0][token] for token in tokens)
+    for name in LINKS:
+        if links[name]:
+            values[f"{name}_forward"] = max(rows[start][end] for start, end in links[name])
+            values[f"{name}_backward"] = max(rows[end][start] for start, end in links[name])
+    return values
+
+
+def expected_means(maps, inputs=range(4)):
+    """The mean over the inputs that have it, and their number, of each quantity, layer and head."""
+    means = {}
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            of_inputs = [
+                looped(
+                    maps[n, layer, head, : LENGTHS[n], : LENGTHS[n]],
+                    FEATURES[n],
+                    {name: OF_LINKS[name][n] for name in LINKS},
+                )
+                for n in inputs
+            ]
+            for name in {name for values in of_inputs for name in values}:
+                defined = [values[name] for values in of_inputs if name in values]
+                means[name, layer, head] = sum(defined) / len(defined), len(defined)
+    return means
+
+
+def found(facts, *batches):
+    metric = FeatureAttention(facts)
+    for batch in batches:
+        metric.update(batch)
+    return metric.compute()
+
+
+def assert_equal(heads, expected):
+    assert set(heads) == {name for name, _, _ in expected}
+    for (name, layer, head), (value, count) in expected.items():
+        assert heads[name]["value"][layer][head] == pytest.approx(value, abs=1e-6), name
+        assert heads[name]["n"][layer][head] == count, name
+
+
+def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
+    assert batch.maps[2, 0, 0, 3:].any()  # rows of padding are filled
+    heads = found(glue_facts, batch)["heads"]
+    assert len(heads) == 20
+    assert_equal(heads, expected_means(batch.maps))
+    counts = {name: heads[name]["n"][0][0] for name in heads}
+    assert counts["attention_to_noun"] == counts["cls_to_noun"] == 2
+    assert counts["attention_to_negation"] == 1
+    assert counts["attention_to_cls"] == counts["attention_to_sep"] == 4
+    assert counts["verb_subject_forward"] == counts["verb_subject_backward"] == 3
+    assert counts["noun_pronoun_forward"] == 2
+
+
+def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
+    heads = found({**glue_facts, "compared": True}, batch)["heads"]
+    first, second = expected_means(batch.maps), expected_means(batch.other_maps)
+    tuned = {(f"tuned_{name}", layer, head): value for (name, layer, head), value in second.items()}
+    change = {
+        (f"change_{name}", layer, head): (second[name, layer, head][0] - value, count)
+        for (name, layer, head), (value, count) in first.items()
+    }
+    assert len(heads) == 60
+    assert_equal(heads, first | tuned | change)
+
+
+def test_one_token_by_hand(glue_facts):
+    maps = torch.zeros(1, LAYERS, HEADS, 4, 4)
+    maps[..., 0] = 1.0
+    # The last row is of padding; what it gives to the noun must not count.
+    maps[0, 1, 2] = torch.tensor([[0.1, 0.6, 0.3, 0.0], [0.2, 0.5, 0.3, 0.0], [0.4, 0.1, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, True, True, False]])
+    gold = {"features": torch.tensor([[CLS, NOUN, PRONOUN, -100]]), "verb_subject": torch.zeros(1, 0, dtype=torch.long)}
+    batch = AttentionBatch(mask, gold | {"noun_pronoun": torch.tensor([[1, 2]])}, torch.tensor([0]), maps=maps)
+    heads = found(glue_facts, batch)["heads"]
+    values = {name: heads[name]["value"][1][2] for name in heads}
+    assert values == pytest.approx(
+        {
+            "attention_to_noun": 1.2 / 3,
+            "attention_to_pronoun": 1.1 / 3,
+            "attention_to_cls": 0.7 / 3,
+            "cls_to_noun": 0.6,
+            "cls_to_pronoun": 0.3,
+            "cls_to_cls": 0.1,
+            "noun_pronoun_forward": 0.3,
+            "noun_pronoun_backward": 0.1,
+        }
+    )
+    assert heads["attention_to_noun"]["value"][0][0] == 0
+
+
+def test_what_stands_in_the_padding_does_not_matter(batch, glue_facts):
+    before = found(glue_facts, batch)
+    padding = ~(batch.mask[:, :, None] & batch.mask[:, None])[:, None, None]
+    batch.maps = batch.maps.masked_fill(padding, 5.0)
+    batch.gold["features"] = batch.gold["features"].masked_fill(~batch.mask, NOUN + NEGATION)
+    assert found(glue_facts, batch) == before
+
+
+def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_facts):
+    """A batch without links has gold of no width."""
+    alone = random_batch([3, 3], gold_of([FEATURES[2]] * 2, {name: [[], []] for name in LINKS}), first=4, seed=3)
+    assert alone.gold["verb_subject"].shape == (2, 0)
+    only = found(glue_facts, alone)
+    assert set(only["heads"]) == {"attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep"}
+    assert [row["quantity"] for row in only["tables"]["features"]] == [
+        "attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep",
+    ]  # fmt: skip
+    both, before = found(glue_facts, alone, batch)["heads"], found(glue_facts, batch)["heads"]
+    for name in before:
+        if name not in only["heads"]:
+            assert both[name] == before[name]
+        else:
+            value = (4 * before[name]["value"][1][1] + 2 * only["heads"][name]["value"][1][1]) / 6
+            assert both[name]["value"][1][1] == pytest.approx(value)
+            assert both[name]["n"][1][1] == 6
+
+
+def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glue_facts):
+    rows = found({**glue_facts, "compared": True}, batch)["tables"]["features"]
+    first, second = expected_means(batch.maps), expected_means(batch.other_maps)
+    expected = [f"{start}_to_{name}" for start in ("attention", "cls") for name in NAMES]
+    expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
+    assert [row["quantity"] for row in rows] == expected
+    for row in rows:
+        name = row["quantity"]
+        layers = [LAYERS - 1] if name.startswith("cls_to_") else range(LAYERS)
+        places = [(layer, head) for layer in layers for head in range(HEADS)]
+        means = [sum(values[name, *place][0] for place in places) / len(places) for values in (first, second)]
+        assert row["mean"] == pytest.approx(means[0], abs=1e-6)
+        assert row["tuned_mean"] == pytest.approx(means[1], abs=1e-6)
+        assert row["change"] == pytest.approx(means[1] - means[0], abs=1e-6)
+        assert row["n"] == first[name, 0, 0][1]
+        assert not math.isnan(row["mean"])
+    single = found(glue_facts, batch)["tables"]["features"]
+    assert [row["mean"] for row in single] == [row["mean"] for row in rows]
+    assert all("tuned_mean" not in row for row in single)
+
+
+def test_the_highest_head_of_a_quantity_over_all_heads(batch, glue_facts):
+    expected = expected_means(batch.maps)
+    for row in found(glue_facts, batch)["tables"]["features"]:
+        if not row["quantity"].startswith("cls_to_"):
+            places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+            layer, head = max(places, key=lambda place: expected[row["quantity"], *place][0])
+            assert row["highest_head"] == f"{layer + 1}-{head + 1}"
+
+
+@pytest.mark.parametrize("compared", [False, True])
+@pytest.mark.parametrize("at", [1, 3])
+def test_two_processes_count_as_one(at, compared, batch, glue_facts):
+    facts = {**glue_facts, "compared": compared}
+    first, second = FeatureAttention(facts), FeatureAttention(facts)
+    first.update(part_of(batch, slice(0, at)))
+    second.update(part_of(batch, slice(at, None)))
+    expected, together = found(facts, batch)["heads"], merged(first, second).compute()["heads"]
+    assert set(together) == set(expected)
+    for name in expected:
+        torch.testing.assert_close(torch.tensor(together[name]["value"]), torch.tensor(expected[name]["value"]))
+        assert together[name]["n"] == expected[name]["n"]
+
+
+def test_data_without_features_is_refused(glue_facts):
+    with pytest.raises(
+        ConfigError, match="^analyses: FeatureAttention needs features; name a spaCy pipeline with data.parser=.$"
+    ):
+        FeatureAttention({**glue_facts, "features": False})
+
+
+def test_other_data_is_refused(glue_facts):
+    with pytest.raises(ConfigError, match="^analyses: FeatureAttention needs data=glue, found data of kind dependencies.$"):
+        FeatureAttention({**glue_facts, "kind": "dependencies"})
