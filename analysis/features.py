@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps
+from analysis.links import largest, link_attention, link_places
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError
 from data_modules.features import FEATURES, LINKS
@@ -81,26 +82,3 @@ def feature_values(
             values.append(largest(link_attention(maps, start, end), there))
             defined.append(there.any(1))
     return torch.stack(values, 1), torch.stack(defined, 1)
-
-
-def largest(values: Float[Tensor, "batch map place"], among: Bool[Tensor, "batch place"]) -> Float[Tensor, "batch map"]:
-    """The largest value among some places; 0 where there is none."""
-    if not values.shape[2]:
-        return values.new_zeros(values.shape[:2])
-    return values.masked_fill(~among[:, None], 0).amax(2)
-
-
-def link_places(
-    pairs: Int[Tensor, "batch twice"],
-) -> tuple[Int[Tensor, "batch link"], Int[Tensor, "batch link"], Bool[Tensor, "batch link"]]:
-    """The two ends of each link, and whether it is no padding."""
-    ends = pairs.unflatten(1, (-1, 2)) if pairs.shape[1] else pairs.new_zeros(len(pairs), 0, 2)
-    return ends[..., 0].clamp(min=0), ends[..., 1].clamp(min=0), (ends >= 0).all(-1)
-
-
-def link_attention(
-    maps: Float[Tensor, "batch map token token"], start: Int[Tensor, "batch link"], end: Int[Tensor, "batch link"]
-) -> Float[Tensor, "batch map link"]:
-    """The attention from each start to its end."""
-    cells = start * maps.shape[-1] + end
-    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))

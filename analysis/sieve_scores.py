@@ -25,7 +25,7 @@ def bias_scores(
     maps: Float[Tensor, "batch map token token"], weights: Float[Tensor, "batch role token token"]
 ) -> Float[Tensor, "batch map role"]:
     """The scores of all heads and roles of each input, in one product."""
-    return maps.flatten(2) @ weights.flatten(2).mT
+    return maps.flatten(2) @ weights.flatten(2).mT.to(maps.dtype)
 
 
 def shuffled_columns(real: Bool[Tensor, "batch token"], index: Tensor, number: int, seed: int) -> Tensor:

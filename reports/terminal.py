@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-MOST_FIGURES = 6
+MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
 
 
@@ -53,7 +53,8 @@ def cell(value: object) -> str:
 
 def caption(provenance: Mapping) -> list[str]:
     """Which model and data are ours, and where the published figures come from."""
-    data = ", ".join(Path(file).name for file in provenance["data"])
+    names = [Path(file).name for file in provenance["data"]]
+    data = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
     examples = ", ".join(f"{count} {part}" for part, count in provenance["examples"].items())
     lines = [f"ours: {provenance['encoder']['name']} on {data} ({examples})"]
     for what, counts in (("skipped as too long", "skipped"), ("words without pieces", "words_without_pieces")):

@@ -193,6 +193,15 @@ def test_dev_is_watched_and_tested(glue):
     assert sorted(data.provenance["data"]) == sorted(map(str, data.files))
 
 
+def test_train_is_tested_where_that_is_asked_for(glue):
+    files = {"dev.tsv": [SST2, "a\t1", "b\t0"], "train.tsv": [SST2, "c\t1"]}
+    data = glue("sst2", files, test_on="train")
+    assert read(data.examples["test"]) == read(data.examples["train"]) == [(("c",), 1)]
+    assert read(data.examples["val"]) == [(("a",), 1), (("b",), 0)]
+    with pytest.raises(ConfigError, match="^data.test_on=dev: expected val or train.$"):
+        glue("sst2", files, test_on="dev")
+
+
 def test_without_train_only_a_fit_is_refused(glue, tmp_path):
     data = glue("sst2", {"dev.tsv": [SST2, "a\t1"]})
     assert sorted(data.examples) == ["test", "val"]
@@ -335,7 +344,7 @@ def test_a_sentence_by_hand(films):
     assert item.example.gold["label"].tolist() == [1]
     assert item.word_ids.tolist() == [0, 1, 2, 3, 4]
     assert item.size == 5
-    assert sorted(item.example.gold) == ["label", "token_class"]
+    assert "features" not in item.example.gold
 
 
 def test_a_pair_by_hand(pairs):

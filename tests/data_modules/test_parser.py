@@ -67,7 +67,9 @@ def pairs(gold, name):
 def words(*placed, **links):
     """A parsed text by hand, from (start, end, features) of each word."""
     starts, ends, features = zip(*placed, strict=True)
-    return ParsedText(np.array(starts), np.array(ends), list(features), {"verb_subject": [], "noun_pronoun": []} | links)
+    unlinked = {"heads": [-1] * len(placed), "relations": ["ROOT"] * len(placed)}
+    links = {"verb_subject": [], "noun_pronoun": []} | links
+    return ParsedText(starts=np.array(starts), ends=np.array(ends), features=list(features), links=links, **unlinked)
 
 
 def test_the_words_of_a_text_by_hand(parser):
@@ -87,7 +89,6 @@ def test_texts_come_in_their_order(parser):
 def test_features_of_a_pair_land_on_its_tokens(gold_of):
     gold = gold_of(FIRST, SECOND)
     assert gold["features"].tolist() == [CLS, *OF_FIRST, SEP, *OF_SECOND, SEP]
-    assert sorted(gold) == ["features", "label", "noun_pronoun", "token_class", "verb_subject"]
 
 
 def test_links_of_a_pair_join_all_pieces_of_their_words_within_a_text(gold_of):
@@ -105,6 +106,17 @@ def test_a_word_that_occurs_twice_has_the_features_of_each_place(gold_of):
     assert gold["features"].tolist() == [CLS, *of_words, SEP]
     assert pairs(gold, "verb_subject") == {(2, 1), (9, 8)}
     assert pairs(gold, "noun_pronoun") == {(4, 1), (4, 10), (8, 1), (8, 10)}
+
+
+def test_dependencies_join_all_pieces_of_a_word_and_of_its_head(gold_of, parser):
+    # [CLS] they saw otter ##s . [SEP] he ran . [SEP]
+    gold = gold_of("They saw otters.", "He ran.")
+    relations = [parser.relations[number] for number in gold["dependency_relations"]]
+    places = gold["dependencies"].tolist()
+    found = set(zip(places[::2], places[1::2], relations, strict=True))
+    of_first = {(1, 2, "nsubj"), (3, 2, "dobj"), (4, 2, "dobj"), (5, 2, "punct")}
+    assert found == of_first | {(7, 8, "nsubj"), (9, 8, "punct")}
+    assert len(relations) == 6
 
 
 def test_a_single_sentence(gold_of):
@@ -211,7 +223,7 @@ def test_an_empty_text_has_no_features(gold_of):
 
 def test_without_a_parser_there_are_no_features(minilm):
     data = GlueDataModule("sst2", encoder=minilm, limit=2)
-    assert sorted(data.splits["test"].items[0].example.gold) == ["label", "token_class"]
+    assert not {"features", "verb_subject", "noun_pronoun"} & set(data.splits["test"].items[0].example.gold)
     assert data.facts["features"] is False
 
 

@@ -1,0 +1,101 @@
+"""Frame-semantic links by single heads (Kovaleva, section 4.2): from a target to its core elements and back."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.bootstrap import interval, poisson_weights
+from analysis.links import largest, link_attention, link_places
+from data_modules.batch import AttentionBatch
+
+DIRECTIONS = ("target_to_element", "element_to_target")
+
+
+class FrameHeads(Analysis):
+    """Per input the largest attention among the linked token pairs; averaged over inputs. The highest heads are marked."""
+
+    kind = "frames"
+
+    def __init__(self, facts: Mapping, percentile: float = 99, replicates: int = 500, seed: int = 0) -> None:
+        super().__init__(facts)
+        self.percentile, self.replicates, self.seed = percentile, replicates, seed
+        self.filters, self.shown = facts["filters"], facts["shown"]
+        maps = self.layers * self.heads
+        self.add_sum("total", len(DIRECTIONS), maps)
+        self.add_sum("inputs")
+        self.add_sum("drawn_total", replicates, len(DIRECTIONS) * maps)
+        self.add_sum("drawn_inputs", replicates)
+        self.register_buffer(
+            "shown_index", torch.tensor([s["index"] for s in self.shown], dtype=torch.long), persistent=False
+        )
+        longest = max(len(s["tokens"]) for s in self.shown)
+        self.add_sum("shown_maps", len(self.shown), maps, longest, longest, dtype=torch.float32)
+
+    def update(self, batch: AttentionBatch) -> None:
+        values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
+        weights = poisson_weights(batch.index, self.replicates, self.seed).double()
+        self.total += values.sum(0)
+        self.inputs += len(values)
+        self.drawn_total += weights @ values.flatten(1)
+        self.drawn_inputs += weights.sum(1)
+        size = min(self.shown_maps.shape[-1], batch.mask.shape[1])
+        here = (self.shown_index[:, None] == batch.index).float()
+        maps = flat_maps(batch)[:, :, :size, :size]
+        self.shown_maps[:, :, :size, :size] += (here @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+
+    def compute(self) -> Findings:
+        means = (self.total / self.inputs).cpu()
+        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        marks = np.percentile(means.numpy(), self.percentile, axis=1)
+        rows = [
+            {
+                "head": head_name(place, self.heads),
+                "direction": direction,
+                "score": float(means[d, place]),
+                "low": float(low[part][place]),
+                "high": float(high[part][place]),
+            }
+            for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
+            for place in (means[d] > marks[d]).nonzero().flatten().tolist()
+        ]
+        rows.sort(key=lambda row: -row["score"])
+        return {
+            "metrics": {f"highest_{direction}": float(means[d].max()) for d, direction in enumerate(DIRECTIONS)}
+            | {"marked_heads": len({row["head"] for row in rows})},
+            "tables": {
+                "marked": rows,
+                "filters": [{"targets": reason, "removed": count} for reason, count in self.filters.items()]
+                + [{"targets": "left", "removed": int(self.inputs)}],
+                "example_maps": self._example_maps({row["head"] for row in rows}),
+            },
+            "heads": {
+                f"frame_{direction}": {
+                    "value": self.grid(means[d]),
+                    "n": self.grid(self.inputs.expand(self.layers * self.heads)),
+                    "low": self.grid(low[part]),
+                    "high": self.grid(high[part]),
+                }
+                for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
+            },
+        }
+
+    def _example_maps(self, heads: set[str]) -> list[dict[str, object]]:
+        """The first input's map of each marked head."""
+        found = []
+        for name in sorted(heads):
+            layer, head = map(int, name.split("-"))
+            tokens = self.shown[0]["tokens"]
+            grid = self.shown_maps[0, (layer - 1) * self.heads + head - 1, : len(tokens), : len(tokens)]
+            found.append({"head": name, "frame": self.shown[0]["frame"], "tokens": tokens, "attention": grid.tolist()})
+        return found
+
+
+def frame_values(maps: Float[Tensor, "batch map token token"], links: Tensor) -> Float[Tensor, "batch direction map"]:
+    """The largest attention from a target's token to an element's, and back."""
+    target, element, there = link_places(links)
+    ends = ((target, element), (element, target))
+    return torch.stack([largest(link_attention(maps, start, end), there) for start, end in ends], 1)

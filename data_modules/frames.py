@@ -1,0 +1,143 @@
+"""Short sentences with one target and its core frame elements, as token maps (Kovaleva, section 4.2)."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from data_modules.attention_data_module import AttentionDataModule
+from data_modules.errors import InputError, require_limit
+from data_modules.examples import Encoded, Example, Split, encode_texts
+from data_modules.framenet import FrameExample, Span, framenet_files, read_framenet
+
+log = logging.getLogger(__name__)
+SAMPLE = Path(__file__).parent / "samples" / "frames"
+SHOWN = 8
+
+
+class FrameDataModule(AttentionDataModule):
+    """FrameNet XML, filtered as in the paper; without a file, the packaged sample."""
+
+    units = "tokens"
+    kind = "frames"
+
+    def __init__(
+        self,
+        test: str | None = None,
+        limit: int | None = None,
+        max_words: int = 12,
+        max_element: int = 3,
+        min_distance: int = 2,
+        **options: object,
+    ) -> None:
+        super().__init__(**options)
+        require_limit(limit)
+        self.path, self.limit = Path(test) if test else SAMPLE, limit
+        self.max_words, self.max_element, self.min_distance = max_words, max_element, min_distance
+        self.removed: dict[str, int] = {}
+
+    @property
+    def files(self) -> list[Path]:
+        return framenet_files(self.path)
+
+    def read(self) -> dict[str, list[Example]]:
+        found = [example for file in self.files for example in read_framenet(file)]
+        kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance)
+        kept = kept[: self.limit]
+        if not kept:
+            counts = ", ".join(f"{count} {reason}" for reason, count in self.removed.items())
+            raise InputError(f"{self.path}: none of {len(found)} annotated targets is left ({counts or 'none found'}).")
+        if any(element.core is None for example in kept for element in example.elements):
+            log.warning("%s: does not say which elements are core, so all count as core.", self.path)
+        self.kept = kept
+        return {"test": [Example((example.text,), {}) for example in kept]}
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {f"targets: {reason}": count for reason, count in self.removed.items()}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "shown": self.shown, "filters": self.removed}
+
+    @property
+    def shown(self) -> list[dict[str, object]]:
+        """The tokens of the first inputs, for example maps."""
+        tokenizer, items = self.encoder.tokenizer(), self.splits["test"].items[:SHOWN]
+        return [
+            {
+                "index": place,
+                "tokens": tokenizer.convert_ids_to_tokens(item.input_ids.tolist()),
+                "frame": self.kept[place].frame,
+            }
+            for place, item in enumerate(items)
+        ]
+
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        return Split([self._encoded(example, tokenizer) for example in self.kept])
+
+    def _encoded(self, example: FrameExample, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+        ids, inputs, encoding = encode_texts((example.text,), tokenizer, self.max_pieces)
+        targets = [t for span in example.targets for t in tokens_of(span, encoding)]
+        elements = [t for element in example.elements for t in tokens_of(element.span, encoding)]
+        links = np.array(
+            [place for target in targets for element in elements for place in (target, element)], dtype=np.int32
+        )
+        gold = {"links": links}
+        return Encoded(
+            Example((example.text,), gold), ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs
+        )
+
+
+def tokens_of(span: Span, encoding: object) -> list[int]:
+    """The tokens that overlap some characters of the text."""
+    spans = [(token, encoding.token_to_chars(token)) for token, text in enumerate(encoding.sequence_ids(0)) if text == 0]
+    return [token for token, chars in spans if chars and chars.start <= span[1] and chars.end > span[0]]
+
+
+def filtered(
+    examples: list[FrameExample], max_words: int, max_element: int, min_distance: int
+) -> tuple[list[FrameExample], dict[str, int]]:
+    """The examples that pass all filters, each with the elements that do, and how many each filter removes, in turn."""
+    filters: list[tuple[str, Callable[[FrameExample], FrameExample | None]]] = [
+        (f"longer than {max_words} words", lambda e: e if len(e.text.split()) <= max_words else None),
+        ("without a core element", lambda e: _keeping(e, lambda x: x.core is not False)),
+        (
+            f"without an element of at most {max_element} words",
+            lambda e: _keeping(e, lambda x: size(e, x.span) <= max_element),
+        ),
+        (
+            f"without an element at least {min_distance} words away",
+            lambda e: _keeping(e, lambda x: min(distance(e, x.span, t) for t in e.targets) >= min_distance),
+        ),
+    ]
+    removed = {}
+    for reason, keep in filters:
+        left = [kept for example in examples if (kept := keep(example))]
+        removed[reason] = len(examples) - len(left)
+        examples = left
+    return examples, removed
+
+
+def _keeping(example: FrameExample, wanted: Callable) -> FrameExample | None:
+    elements = tuple(element for element in example.elements if wanted(element))
+    return FrameExample(**vars(example) | {"elements": elements}) if elements else None
+
+
+def word_range(example: FrameExample, span: Span) -> tuple[int, int]:
+    """The first and last word of some characters."""
+    return len(example.text[: span[0] + 1].split()) - 1, len(example.text[: span[1] + 1].split()) - 1
+
+
+def size(example: FrameExample, span: Span) -> int:
+    """How many words."""
+    first, last = word_range(example, span)
+    return last - first + 1
+
+
+def distance(example: FrameExample, one: Span, other: Span) -> int:
+    """How many words lie from one to the other; neighbours are one apart, and what overlaps is not apart at all."""
+    (first, last), (other_first, other_last) = word_range(example, one), word_range(example, other)
+    return max(0, other_first - last, first - other_last)

