@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps
+from analysis.analysis import Analysis, Findings, flat_maps, head_name
 from analysis.links import largest, link_attention, link_places
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError
@@ -59,10 +59,10 @@ class FeatureAttention(Analysis):
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> dict[str, object]:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
-        of_heads = slice(-self.heads, None) if name in FROM_CLS else slice(None)
-        values = means[:, quantity, of_heads].mean(1).tolist()
-        best = int(means[0, quantity].argmax())
-        row = {"quantity": name, "mean": values[0], "highest_head": f"{best // self.heads + 1}-{best % self.heads + 1}"}
+        first = means.shape[2] - self.heads if name in FROM_CLS else 0
+        best = first + int(means[0, quantity, first:].argmax())
+        values = means[:, quantity, first:].mean(1).tolist()
+        row = {"quantity": name, "mean": values[0], "highest_head": head_name(best, self.heads)}
         return row | ({"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}) | {"n": count}
 
 

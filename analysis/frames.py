@@ -20,7 +20,7 @@ class FrameHeads(Analysis):
 
     kind = "frames"
 
-    def __init__(self, facts: Mapping, percentile: float = 99, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(self, facts: Mapping, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         self.percentile, self.replicates, self.seed = percentile, replicates, seed
         self.filters, self.shown = facts["filters"], facts["shown"]

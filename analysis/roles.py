@@ -29,7 +29,7 @@ class HeadRoles(Analysis):
         self,
         facts: Mapping,
         sieves: Mapping[str, SieveFunction],
-        tau: float | str = 3,
+        tau: float | int | str = 3,
         level: float = 0.05,
         distribution: str = "normal",
         correction: str = "none",

@@ -91,7 +91,12 @@ class AttentionDataModule(pl.LightningDataModule):
         positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
         if self.max_pieces > positions:
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
-        splits = {name: self.tokenise(examples, tokenizer) for name, examples in self.examples.items()}
+        # Where two splits are the same examples, they are encoded once.
+        encoded: dict[int, Split] = {}
+        for examples in self.examples.values():
+            if id(examples) not in encoded:
+                encoded[id(examples)] = self.tokenise(examples, tokenizer)
+        splits = {name: encoded[id(examples)] for name, examples in self.examples.items()}
         for name, split in splits.items():
             if not len(split):
                 raise InputError(f"no {name} example is left: {split.skipped} exceed data.max_pieces={self.max_pieces}.")
@@ -177,7 +182,7 @@ class AttentionDataModule(pl.LightningDataModule):
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
         outputs = stored or self.encode(batch)
         inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
-        if self.other_words:
+        if self.other_words and self.words.maps:
             outputs["other_maps"] = self.other_words(batch, self._autocast)["maps"]
         return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, **outputs)
 

@@ -31,7 +31,7 @@ def word_features(word: str, upos: str, relation: str) -> int:
 
 
 def word_links(upos: Sequence[str], relations: Sequence[str], heads: Sequence[int]) -> dict[str, list[tuple[int, int]]]:
-    """Pairs of places, from 0: each verb with its subjects, and each noun with each pronoun of the sentence."""
+    """Pairs of places, from 0: each verb with its subjects, and each noun with each pronoun of the text."""
     kinds = [OF_UPOS.get(tag) for tag in upos]
     subjects = [place for place, relation in enumerate(relations) if relation.partition(":")[0] in SUBJECTS]
     nouns, pronouns = ([place for place, kind in enumerate(kinds) if kind == name] for name in ("noun", "pronoun"))

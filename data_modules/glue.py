@@ -110,7 +110,10 @@ def task_folder(folder: Path, task: Task) -> Path:
 def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
     """The first examples of an official file: a header, then one example a line, without quoting."""
     rows = lines(file)
-    header = next(rows, (1, ""))[1].split("\t")
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{file}: expected a header and examples, found an empty file.")
+    header = first[1].split("\t")
     for column in (*task.texts, task.label):
         if column not in header:
             raise InputError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")

@@ -62,28 +62,31 @@ class Parser:
         return self.pipeline
 
 
+def overlapping_words(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Each token with the number of its text and the words that it overlaps: one, or several in one token."""
+    for token, number in enumerate(encoding.sequence_ids(0)):
+        if number is not None and number < len(texts):
+            start, end = encoding.token_to_chars(token)
+            yield token, number, np.flatnonzero((texts[number].starts < end) & (texts[number].ends > start))
+
+
 def words_of_tokens(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> list[np.ndarray]:
-    """For each text, the word that each token overlaps; NO_TOKEN where it is of the other text, or of none."""
-    of_text = encoding.sequence_ids(0)
-    found = [np.full(len(of_text), NO_TOKEN) for _ in texts]
-    for token, number in enumerate(of_text):
-        if number is None or number >= len(texts):
-            continue
-        start, end = encoding.token_to_chars(token)
-        overlapping = np.flatnonzero((texts[number].starts < end) & (texts[number].ends > start))
-        if len(overlapping):
-            found[number][token] = overlapping[0]
+    """For each text, the first word that each token overlaps; NO_TOKEN where it is of the other text, or of none."""
+    found = [np.full(len(encoding["input_ids"]), NO_TOKEN) for _ in texts]
+    for token, number, words in overlapping_words(encoding, texts):
+        if len(words):
+            found[number][token] = words[0]
     return found
 
 
 def token_features(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> dict[str, np.ndarray]:
     """Features of every token, and the pairs of tokens of each link as (from, to, from, to, ...)."""
-    words = words_of_tokens(encoding, texts)
     features = np.zeros(len(encoding["input_ids"]), dtype=np.int32)
+    for token, number, words in overlapping_words(encoding, texts):
+        for word in words:
+            features[token] |= texts[number].features[word]
     links: dict[str, list[int]] = {name: [] for name in LINKS}
-    for text, of_token in zip(texts, words, strict=True):
-        for token in np.flatnonzero(of_token != NO_TOKEN):
-            features[token] = text.features[of_token[token]]
+    for text, of_token in zip(texts, words_of_tokens(encoding, texts), strict=True):
         for name, pairs in text.links.items():
             for one, other in pairs:
                 tokens = ((a, b) for a in np.flatnonzero(of_token == one) for b in np.flatnonzero(of_token == other))

@@ -91,6 +91,7 @@ class DisableSweep(pl.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         labels, outputs, importance = self.seen.compute()
+        labels = labels.reshape(-1)  # torchmetrics flattens what has one element
         found = predicted(outputs.permute(1, 2, 0, 3), self.task).cpu().numpy()  # (model, unit, example)
         weights = resampled(len(labels), self.replicates, self.seed)
         gold, whole = labels.cpu().numpy(), np.ones((len(labels), 1))

@@ -79,7 +79,7 @@ class GlueClassifier(pl.LightningModule):
         self._log_scores("test")
 
     def _log_scores(self, part: str) -> None:
-        index, logits, labels = self.predictions.compute()
+        index, logits, labels = self.predictions.all()
         self.rows = prediction_rows(index, logits, labels, self.task)
         scores = task_scores(logits, labels, self.task)
         self.log_dict(

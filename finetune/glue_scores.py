@@ -37,6 +37,11 @@ class Predictions(Metric):
         order = index.argsort()
         return index[order], logits[order], labels[order]
 
+    def all(self) -> tuple[Int[Tensor, "input"], Float[Tensor, "input output"], Shaped[Tensor, "input"]]:
+        """What `compute` gives, with its axes also where there is but one input, which torchmetrics flattens."""
+        index, logits, labels = self.compute()
+        return index.reshape(-1), logits.reshape(index.numel(), -1), labels.reshape(-1)
+
 
 def predicted(logits: Float[Tensor, "*shape output"], task: Task) -> Shaped[Tensor, "*shape"]:
     """The label, or the score."""

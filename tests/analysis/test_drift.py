@@ -196,7 +196,6 @@ def test_a_single_model_gives_no_other_maps(two_encoders, ready):
     assert all(batch.other_maps is None for batch in batches_of(data))
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="on_after_batch_transfer asks the second model for maps in any case")
 def test_without_maps_the_second_model_gives_none_either(two_encoders, ready):
     data = ready(GlueDataModule("sst2", encoder=two_encoders[0], other=two_encoders[1], limit=2, maps=False))
     assert all(batch.maps is None and batch.other_maps is None for batch in batches_of(data))

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+import torch
+
+from analysis.frames import DIRECTIONS, FrameHeads
+from tests.analysis.conftest import HEADS, LAYERS, merged
+
+LENGTHS = [6, 4, 5]
+LINKS = [[1, 4, 2, 4], [2, 1], [3, 1, 3, 2]]
+
+
+@pytest.fixture
+def frame_facts(facts):
+    shown = [{"index": 0, "tokens": list("abcdef"), "frame": "Giving"}]
+    return {**facts, "kind": "frames", "filters": {"too long": 2}, "shown": shown}
+
+
+@pytest.fixture
+def batch(random_batch):
+    links = torch.tensor([[*row, *[-100] * (4 - len(row))] for row in LINKS])
+    return random_batch(LENGTHS, {"links": links})
+
+
+def test_every_head_and_direction_equals_a_plain_loop(batch, frame_facts):
+    metric = FrameHeads(frame_facts, replicates=5)
+    metric.update(batch)
+    found = metric.compute()
+    for direction, backwards in zip(DIRECTIONS, (False, True), strict=True):
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                best = []
+                for n, places in enumerate(LINKS):
+                    pairs = [(places[i], places[i + 1]) for i in range(0, len(places), 2)]
+                    best.append(max(float(batch.maps[n, layer, head][p[::-1] if backwards else p]) for p in pairs))
+                assert found["heads"][f"frame_{direction}"]["value"][layer][head] == pytest.approx(sum(best) / 3, abs=1e-7)
+    assert found["tables"]["filters"] == [{"targets": "too long", "removed": 2}, {"targets": "left", "removed": 3}]
+
+
+def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_facts):
+    metric = FrameHeads(frame_facts, percentile=80.0, replicates=5)
+    metric.update(batch)
+    found = metric.compute()
+    for direction in DIRECTIONS:
+        values = np.array(found["heads"][f"frame_{direction}"]["value"]).ravel()
+        marked = {row["head"] for row in found["tables"]["marked"] if row["direction"] == direction}
+        above = np.flatnonzero(values > np.percentile(values, 80))
+        assert marked == {f"{place // HEADS + 1}-{place % HEADS + 1}" for place in above}
+    example = found["tables"]["example_maps"][0]
+    layer, head = map(int, example["head"].split("-"))
+    torch.testing.assert_close(torch.tensor(example["attention"]), batch.maps[0, layer - 1, head - 1])
+
+
+def test_two_processes_count_as_one(batch, parts_of, frame_facts):
+    whole, first, second = (FrameHeads(frame_facts, replicates=20) for _ in range(3))
+    whole.update(batch)
+    for metric, part in zip((first, second), parts_of(batch, 1), strict=True):
+        metric.update(part)
+    expected, found = whole.compute()["heads"], merged(first, second).compute()["heads"]
+    for name in expected:
+        np.testing.assert_allclose(found[name]["value"], expected[name]["value"])
