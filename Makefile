@@ -11,7 +11,7 @@ run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_ta
 	$(BIN)/python train.py $(ARGS)
 
 test: $(READY)  ## all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: $(READY)  ## style of code and imports
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

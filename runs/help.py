@@ -29,6 +29,8 @@ examples
   python train.py experiment=clark_table3
   python train.py experiment=clark_relations encoder=bert_base data.test=dev.conllu
   python train.py experiment=clark_surface analyses=[surface,clusters]
+  python train.py experiment=kovaleva_glue data.task=rte data.dir=/path/to/glue run_dir=outputs/rte
+  python train.py experiment=pande_sieves data.task=rte data.dir=/path/to/glue tuned=outputs/rte/model
   python train.py experiment=clark_probe_attention encoder=bert_base data.train=train.conllu data.test=dev.conllu
   python train.py module.decode=mst logger=[csv,tensorboard] seed=1
   python train.py -m experiment=structural_probe data.hidden_layer=1,2,3,4,5,6

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read by huggingface_hub when it is imported
+if "PYTEST_XDIST_WORKER" in os.environ:  # one core for each of several workers, also in the runs that they start
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import pytorch_lightning as pl
