@@ -22,7 +22,7 @@ class FeatureAttention(Analysis):
     """Per input the attention that a feature's token gets, the largest where there are several; averaged over the inputs
     that have the feature. With a second model, its values and the differences too."""
 
-    kind = "glue"
+    kind = ("glue", "treebank_tokens")
 
     def __init__(self, facts: Mapping) -> None:
         super().__init__(facts)

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from data_modules.segments import TOKEN_CLASSES
+
 # Each feature is a bit of a token's number, in this order.
 FEATURES = ("noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep")
 LINKS = ("verb_subject", "noun_pronoun")
@@ -28,6 +32,14 @@ def word_features(word: str, upos: str, relation: str) -> int:
     found |= {"object"} if base in OBJECTS else set()
     found |= {"negation"} if word.lower() in NEGATIONS else set()
     return sum(bit(feature) for feature in found if feature)
+
+
+def special_features(token_classes: np.ndarray) -> np.ndarray:
+    """The features of [CLS] and [SEP] tokens; none for all others."""
+    found = np.zeros(len(token_classes), dtype=np.int32)
+    for name in ("cls", "sep"):
+        found |= np.where(token_classes == TOKEN_CLASSES.index(name), bit(name), 0).astype(np.int32)
+    return found
 
 
 def word_links(upos: Sequence[str], relations: Sequence[str], heads: Sequence[int]) -> dict[str, list[tuple[int, int]]]:

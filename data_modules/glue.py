@@ -12,11 +12,11 @@ from data_modules.attention_data_module import AttentionDataModule
 from data_modules.conllu import lines
 from data_modules.errors import ConfigError, InputError, require_choice, require_limit
 from data_modules.examples import Encoded, Example, Split, encode_texts
-from data_modules.features import bit
+from data_modules.features import special_features
 from data_modules.glue_tasks import TASKS, Task
 from data_modules.model_files import local_path
 from data_modules.parser import ParsedText, Parser, token_dependencies, token_features
-from data_modules.segments import TOKEN_CLASSES, token_classes
+from data_modules.segments import token_classes
 
 SAMPLE = Path(__file__).parent / "samples" / "glue"
 HUB, HUB_NAME = "hub", "nyu-mll/glue"
@@ -93,8 +93,7 @@ class GlueDataModule(AttentionDataModule):
         gold |= token_dependencies(encoding, texts, self.relations)
         if parsed:
             gold |= token_features(encoding, texts)
-            for name in ("cls", "sep"):
-                gold["features"] |= np.where(gold["token_class"] == TOKEN_CLASSES.index(name), bit(name), 0).astype(np.int32)
+            gold["features"] |= special_features(gold["token_class"])
         of_tokens = Example(example.words, gold)
         return Encoded(of_tokens, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 

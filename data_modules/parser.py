@@ -89,9 +89,14 @@ def token_features(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> dict
     for text, of_token in zip(texts, words_of_tokens(encoding, texts), strict=True):
         for name, pairs in text.links.items():
             for one, other in pairs:
-                tokens = ((a, b) for a in np.flatnonzero(of_token == one) for b in np.flatnonzero(of_token == other))
-                links[name].extend(int(place) for pair in tokens for place in pair)
+                links[name].extend(place for pair in pairs_of_pieces(of_token, one, other) for place in pair)
     return {"features": features} | {name: np.array(places, dtype=np.int32) for name, places in links.items()}
+
+
+def pairs_of_pieces(of_token: np.ndarray, one: int, other: int) -> list[tuple[int, int]]:
+    """Every token of one word with every token of another."""
+    ends = [np.flatnonzero(of_token == word).tolist() for word in (one, other)]
+    return [(a, b) for a in ends[0] for b in ends[1]]
 
 
 def dependency_arrays(
@@ -102,10 +107,9 @@ def dependency_arrays(
     for word, head in enumerate(heads):
         if head < 0:
             continue
-        for one in np.flatnonzero(of_token == word).tolist():
-            for other in np.flatnonzero(of_token == head).tolist():
-                pairs += [one, other]
-                numbers.append(names.index(relations[word]))
+        for pair in pairs_of_pieces(of_token, word, head):
+            pairs += pair
+            numbers.append(names.index(relations[word]))
     return pairs, numbers
 
 

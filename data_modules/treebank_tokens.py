@@ -1,10 +1,12 @@
-"""Treebanks as token maps: gold dependencies between all pieces of both words."""
+"""Treebanks as token maps: gold dependencies and linguistic features between all pieces of both words."""
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from data_modules.conllu import Sentence
 from data_modules.examples import Encoded, Example, Split
-from data_modules.parser import dependency_arrays
+from data_modules.features import LINKS, special_features, word_features, word_links
+from data_modules.parser import dependency_arrays, pairs_of_pieces
 from data_modules.segments import token_classes
 from data_modules.treebank import TreebankDataModule
 
@@ -14,6 +16,23 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     units = "tokens"
     kind = "treebank_tokens"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "features": True}
+
+    @property
+    def shown(self) -> list[dict[str, object]]:
+        return []
+
+    def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
+        example = super()._example(sentence, number)
+        words = zip(sentence.words, sentence.upos, sentence.relations, strict=True)
+        heads = [head - 1 for head in sentence.heads]
+        links = word_links(sentence.upos, sentence.relations, heads)
+        flat = {name: np.array(pairs, dtype=np.int16).reshape(-1) for name, pairs in links.items()}
+        features = np.array([word_features(*word) for word in words], dtype=np.int16)
+        return Example(example.words, {**example.gold, "features": features, **flat})
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         words = super().tokenise(examples, tokenizer)
@@ -25,15 +44,21 @@ class TreebankTokenDataModule(TreebankDataModule):
         gold, of_token = item.example.gold, item.word_ids - 1  # words from 0; special tokens below
         heads, relations = gold["heads"][1:] - 1, [self.relations[number] for number in gold["relations"][1:]]
         pairs, numbers = dependency_arrays(of_token, heads.tolist(), relations, self.relations)
+        classes = classes[item.input_ids]
         arrays = {
-            "token_class": classes[item.input_ids],
+            "token_class": classes,
             "sentence": np.where(of_token >= 0, 0, -1).astype(np.int8),
             "dependencies": np.array(pairs, dtype=np.int32),
             "dependency_relations": np.array(numbers, dtype=np.int32),
+            "features": np.where(of_token >= 0, gold["features"][of_token], 0) | special_features(classes),
+            **{name: token_pairs(of_token, gold[name]) for name in LINKS},
         }
         ids = item.input_ids
         return Encoded(Example(item.example.words, arrays), ids, np.arange(len(ids), dtype=np.int32), len(ids))
 
-    @property
-    def shown(self) -> list[dict[str, object]]:
-        return []
+
+def token_pairs(of_token: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Links between words as links between all their pieces."""
+    pairs = words.reshape(-1, 2).tolist()
+    found = [place for one, other in pairs for pair in pairs_of_pieces(of_token, one, other) for place in pair]
+    return np.array(found, dtype=np.int32)

@@ -7,7 +7,9 @@ import torch
 
 from analysis.features import FeatureAttention
 from data_modules.batch import AttentionBatch
+from data_modules.conllu import conllu_files, read_conllu
 from data_modules.errors import ConfigError
+from data_modules.treebank_tokens import TreebankTokenDataModule
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = (1 << place for place in range(8))
@@ -235,5 +237,39 @@ def test_data_without_features_is_refused(glue_facts):
 
 
 def test_other_data_is_refused(glue_facts):
-    with pytest.raises(ConfigError, match="^analyses: FeatureAttention needs data=glue, found data of kind dependencies.$"):
+    with pytest.raises(
+        ConfigError,
+        match="^analyses: FeatureAttention needs data=glue or data=treebank_tokens, found data of kind dependencies.$",
+    ):
         FeatureAttention({**glue_facts, "kind": "dependencies"})
+
+
+def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
+    """Pieces have the features of their word; links join all pieces of both words."""
+    data = TreebankTokenDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=30)
+    sentences = read_conllu(conllu_files("package:data_modules/samples/treebank"), 30)
+    tokenizer = minilm.tokenizer()
+    for item, sentence in zip(data.splits["test"].items, sentences, strict=True):
+        of_token = tokenizer(list(sentence.words), is_split_into_words=True).word_ids()
+        gold = item.example.gold
+        for token, word in enumerate(of_token):
+            found = {name for n, name in enumerate(FEATURES) if gold["features"][token] >> n & 1}
+            kinds = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun"}
+            if word is None:
+                assert found == {"cls" if token == 0 else "sep"}
+                continue
+            base = sentence.relations[word].partition(":")[0]
+            assert ("subject" in found) == (base in ("nsubj", "csubj"))
+            assert ("object" in found) == (base in ("obj", "iobj"))
+            assert found & {"noun", "verb", "pronoun"} == (
+                {kinds[sentence.upos[word]]} if sentence.upos[word] in kinds else set()
+            )
+        expected = {
+            (a, b)
+            for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
+            if relation.partition(":")[0] in ("nsubj", "csubj") and head and sentence.upos[head - 1] == "VERB"
+            for a, one in enumerate(of_token)
+            for b, other in enumerate(of_token)
+            if one == head - 1 and other == word
+        }
+        assert set(map(tuple, gold["verb_subject"].reshape(-1, 2).tolist())) == expected

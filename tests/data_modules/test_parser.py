@@ -15,7 +15,8 @@ FIRST = "They don't like the dog, because the dog bit them."
 SECOND = "The antidisestablishmentarian did not see us."
 # they don ' t like the dog , because the dog bit them .
 OF_FIRST = [
-    PRONOUN + SUBJECT, NEGATION, NEGATION, NEGATION, VERB, 0, NOUN + OBJECT, 0, 0, 0, NOUN + SUBJECT, VERB, PRONOUN + OBJECT, 0,
+    PRONOUN + SUBJECT, NEGATION, NEGATION, NEGATION, VERB, 0, NOUN + OBJECT, 0, 0, 0,
+    NOUN + SUBJECT, VERB, PRONOUN + OBJECT, 0,
 ]  # fmt: skip
 # the anti ##dis ##est ##ab ##lish ##ment ##arian did not see us .
 OF_SECOND = [0, *[NOUN + SUBJECT] * 7, 0, NEGATION, VERB, PRONOUN + OBJECT, 0]
