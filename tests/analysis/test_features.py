@@ -9,6 +9,7 @@ from analysis.features import FeatureAttention
 from data_modules.batch import AttentionBatch
 from data_modules.conllu import conllu_files, read_conllu
 from data_modules.errors import ConfigError
+from data_modules.features import FEATURES as BITS
 from data_modules.treebank_tokens import TreebankTokenDataModule
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
@@ -253,7 +254,7 @@ def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
         of_token = tokenizer(list(sentence.words), is_split_into_words=True).word_ids()
         gold = item.example.gold
         for token, word in enumerate(of_token):
-            found = {name for n, name in enumerate(FEATURES) if gold["features"][token] >> n & 1}
+            found = {name for n, name in enumerate(BITS) if gold["features"][token] >> n & 1}
             kinds = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun"}
             if word is None:
                 assert found == {"cls" if token == 0 else "sep"}
