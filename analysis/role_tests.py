@@ -6,14 +6,14 @@ from scipy.stats import norm, t
 from analysis.significance import CORRECTIONS
 
 
-def moments(scores: np.ndarray, defined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and sample deviation per role and head over the inputs that have the role, and how many these are."""
+def moments(scores: np.ndarray, defined: np.ndarray, ddof: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and deviation per role and head over the inputs that have the role, and how many these are."""
     counts = defined.sum(0)  # (role,)
     kept = np.where(defined[:, None], scores, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (kept.sum(0) / counts).T
         squares = np.where(defined[:, None], (scores - means.T) ** 2, 0).sum(0)
-        deviations = np.sqrt(squares / (counts - 1)).T
+        deviations = np.sqrt(squares / (counts - ddof)).T
     return means, deviations, counts
 
 

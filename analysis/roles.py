@@ -10,12 +10,15 @@ from torch import Tensor
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
 from analysis.role_tables import BROAD_ROLES, histogram_rows, overlap_rows, quantile_rows
 from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
-from analysis.sieve_scores import bias_scores, shuffled_columns, sieve_weights
+from analysis.sieve_scores import bias_scores, entropy_scores, shuffled_columns, sieve_weights
 from analysis.significance import CORRECTIONS
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError, require_choice
 
 SieveFunction = Callable[[Mapping, Tensor, list], Tensor]
+# The released code divides by the whole window also at the edges, and multiplies block by the row's entropy.
+RELEASED_WINDOWS = {"local": 5, "prev": 2, "next": 2}
+RELEASED_ENTROPY = ("block",)
 THIRDS = ("first", "middle", "last")
 TAUS = tuple(np.arange(1, 6.01, 0.25).tolist())
 
@@ -34,6 +37,7 @@ class HeadRoles(Analysis):
         distribution: str = "normal",
         correction: str = "none",
         permutations: int = 19,
+        released: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__(facts)
@@ -42,28 +46,40 @@ class HeadRoles(Analysis):
         if not isinstance(tau, (int, float)) and tau != "auto":
             raise ConfigError(f"analyses.roles.tau={tau}: expected a number or auto.")
         self.sieves, self.relations = dict(sieves), list(facts["relations"])
-        self.tau, self.level, self.distribution, self.correction = tau, level, distribution, correction
+        self.tau, self.level, self.correction = tau, level, correction
         self.permutations, self.seed = permutations, seed
+        self.ddof = 0 if released else 1
+        self.distribution = "student" if released else distribution
+        windows = [RELEASED_WINDOWS.get(name, 0) if released else 0 for name in self.sieves]
+        self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
+        self.times_entropy = [place for place, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
         self.compared = facts["compared"]
         for name in ("scores", "defined", "shuffled", "tuned"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
     def update(self, batch: AttentionBatch) -> None:
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
-        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask)
+        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask, self.windows)
         maps = flat_maps(batch)
-        self.scores.append(bias_scores(maps, weights))
+        self.scores.append(self._scores(maps, weights, batch.mask))
         self.defined.append(defined)
         shuffles = [shuffled_columns(batch.mask, batch.index, number, self.seed) for number in range(self.permutations)]
         columns = [weights.gather(3, order[:, None, None].expand_as(weights)) for order in shuffles]
-        self.shuffled.append(torch.stack([bias_scores(maps, one) for one in columns], 1).flatten(1, 2))
+        if columns:
+            self.shuffled.append(torch.stack([self._scores(maps, one, batch.mask) for one in columns], 1).flatten(1, 2))
         if self.compared:
-            self.tuned.append(bias_scores(batch.other_maps.flatten(1, 2), weights))
+            self.tuned.append(self._scores(batch.other_maps.flatten(1, 2), weights, batch.mask))
+
+    def _scores(self, maps: Tensor, weights: Tensor, real: Tensor) -> Tensor:
+        scores = bias_scores(maps, weights)
+        for role in self.times_entropy:
+            scores[:, :, role] = entropy_scores(maps, weights[:, role], real)
+        return scores
 
     def compute(self) -> Findings:
         scores, defined = joined(self.scores).double().numpy(force=True), joined(self.defined).numpy(force=True)
-        shuffled = joined(self.shuffled).double().numpy(force=True)
-        means, deviations, counts = moments(scores, defined)
+        shuffled = joined(self.shuffled).double().numpy(force=True) if self.permutations else scores[:, :0]
+        means, deviations, counts = moments(scores, defined, self.ddof)
         tau = self._tau(scores, defined)
         p_values = role_p_values(means, deviations, counts[:, None], tau, self.distribution)
         corrected = corrected_p(p_values, counts, self.correction)

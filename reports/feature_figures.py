@@ -29,19 +29,27 @@ def feature_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -
 
 
 def draw_group(grids: Mapping[str, Mapping], title: str, folder: Path, name: str) -> None:
-    """All grids of a group on one scale; a diverging one where values have both signs."""
-    values = [value for grid in grids.values() for value in grid.values() if value is not None]
-    top, signed = max(map(abs, values), default=1.0) or 1.0, min(values, default=0) < 0
-    scale = {"cmap": "PuOr", "vmin": -top, "vmax": top} if signed else {"cmap": "viridis", "vmin": 0, "vmax": top}
-    rows = -(-len(grids) // COLUMNS)
-    width = min(COLUMNS, len(grids))
-    figure, panels = pyplot.subplots(rows, width, figsize=(0.8 + 1.9 * width, 0.6 + 1.9 * rows), squeeze=False)
+    """A panel for each quantity with a scale of its own, since [CLS] gets far more than any word."""
+    rows, width = -(-len(grids) // COLUMNS), min(COLUMNS, len(grids))
+    layers = max(layer for grid in grids.values() for layer, _ in grid)
+    size = (0.4 + 2.3 * width, 0.5 + rows * (0.75 + 0.13 * layers))
+    figure, panels = pyplot.subplots(rows, width, figsize=size, squeeze=False)
     for axes in panels.flat[len(grids) :]:
         axes.axis("off")
     for axes, (quantity, grid) in zip(panels.flat, grids.items(), strict=False):
-        image = draw_grid(axes, grid, **scale)
+        image = draw_grid(axes, grid, **scale_of(grid))
         axes.tick_params(labelsize=5)
+        axes.set_xlabel("head", fontsize=7)
+        axes.set_ylabel("layer", fontsize=7)
         axes.set_title(quantity.rpartition("to_")[2] if "to_" in quantity else quantity.rpartition("_")[2], fontsize=8)
+        figure.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=5)
     figure.suptitle(title, fontsize=9)
-    figure.colorbar(image, ax=panels, shrink=0.7)
     save(figure, folder, name)
+
+
+def scale_of(grid: Mapping[tuple[int, int], float | None]) -> dict[str, object]:
+    """From zero, or on both sides of it where values have both signs."""
+    values = [value for value in grid.values() if value is not None]
+    top = max(map(abs, values), default=1.0) or 1.0
+    signed = min(values, default=0) < 0
+    return {"cmap": "PuOr", "vmin": -top, "vmax": top} if signed else {"cmap": "viridis", "vmin": 0, "vmax": top}

@@ -70,10 +70,10 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path, label: st
     places = range(len(rows))
     figure, axes = pyplot.subplots(figsize=(5.5, 0.9 + 0.5 * len(rows)))
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):
-        bars = axes.barh(
-            [place + offset for place in places], [row[column] or 0 for row in rows], 0.38, color=colour, label=column
-        )
-        axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
+        known = [(place + offset, row[column]) for place, row in enumerate(rows) if row[column] is not None]
+        bars = axes.barh(*zip(*known, strict=True), 0.38, color=colour, label=column) if known else []
+        if bars:
+            axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.invert_yaxis()
     axes.set(xlabel=label, xlim=(min(0, *(row["ours"] for row in rows)), 100), title=results["experiment"])

@@ -197,6 +197,24 @@ def test_tau_is_the_smallest_whole_number_above_the_mean(random_batch, role_fact
         HeadRoles(role_facts, ALL, tau="some")
 
 
+def test_the_released_variants_by_hand(random_batch, role_facts):
+    """Local sums over the whole window of five; block times the row's entropy; Student with ddof 0."""
+    batch = random_batch(LENGTHS, GOLD)
+    metric = HeadRoles(role_facts, {"local": sieves.local, "block": sieves.block}, released=True, permutations=0)
+    metric.update(batch)
+    maps, length = batch.maps[0].flatten(0, 1).double(), 7
+    local = sum(maps[:, i, max(0, i - 2) : i + 3].sum(1) / 5 * length for i in range(length)) / length
+    own = {1: [1, 2], 2: [1, 2], 4: [4, 5], 5: [4, 5]}
+    entropy = -(maps * maps.clamp(min=1e-30).log()).sum(2)
+    block = sum(maps[:, i, sieve].mean(1) * length * entropy[:, i] for i, sieve in own.items()) / 4
+    torch.testing.assert_close(metric.scores[0][0].double(), torch.stack([local, block], 1), atol=1e-5, rtol=1e-5)
+    found = metric.compute()
+    scores = torch.cat(metric.scores)[:, 0, 0].double().numpy()
+    expected = stats.t.sf((scores.mean() - 3) / (scores.std() / np.sqrt(2)), 1)
+    assert found["heads"]["sieve:local"]["p"][0][0] == pytest.approx(expected, rel=1e-6)
+    assert found["heads"]["sieve:block"]["n"][0][0] == 1
+
+
 def test_shuffles_move_real_columns_only_and_depend_on_the_input_only():
     real = torch.arange(6) < torch.tensor([[6], [4]])
     order = shuffled_columns(real, torch.tensor([3, 8]), 1, seed=0)

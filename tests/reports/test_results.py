@@ -14,10 +14,10 @@ def test_heads_csv_is_tidy_and_one_based(tmp_path):
     rows = list(csv.DictReader((tmp_path / "heads.csv").open()))
     assert list(rows[0]) == ["layer", "head", "quantity", "value", "n", "low", "high", "p"]
     assert [(row["layer"], row["head"], row["value"], row["n"]) for row in rows] == [
-        ("1", "1", "0.5", "3.0"),
-        ("1", "2", "-1.0", "4.0"),
-        ("2", "1", "2.0", "5.0"),
-        ("2", "2", "", "6.0"),
+        ("1", "1", "0.5", "3"),
+        ("1", "2", "-1.0", "4"),
+        ("2", "1", "2.0", "5"),
+        ("2", "2", "", "6"),
     ]
 
 
