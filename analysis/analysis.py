@@ -26,6 +26,7 @@ class Analysis(Metric):
 
     full_state_update = False
     kind: str | tuple[str, ...]  # of data
+    takes = "attention"  # what the maps must hold
 
     def __init__(self, facts: Mapping) -> None:
         super().__init__()
@@ -33,6 +34,10 @@ class Analysis(Metric):
         if facts["kind"] not in kinds:
             needed = f"{type(self).__name__} needs data={' or data='.join(kinds)}"
             raise ConfigError(f"analyses: {needed}, found data of kind {facts['kind']}.")
+        if facts["maps"] != self.takes:
+            raise ConfigError(
+                f"analyses: {type(self).__name__} needs maps of {self.takes}, found {facts['maps'] or 'no maps'}."
+            )
         self.layers, self.heads = facts["layers"], facts["heads"]
 
     def add_sum(self, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> None:

@@ -11,9 +11,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from data_modules.errors import ConfigError
+
 LEVEL = 0.95
 # The chance of at most k, for k = 0, 1, ...
 POISSON = tuple(float(sum(math.exp(-1) / math.factorial(n) for n in range(k + 1))) for k in range(9))
+
+
+def require_replicates(replicates: int) -> int:
+    """The number of replicates, from which intervals come; an error for none."""
+    if replicates < 1:
+        raise ConfigError(f"analyses: replicates={replicates}: expected at least 1.")
+    return replicates
 
 
 def poisson_weights(index: Int[Tensor, "input"], replicates: int, seed: int) -> Float[Tensor, "replicate input"]:

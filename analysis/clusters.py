@@ -1,7 +1,6 @@
 """Which heads attend alike (Clark, section 6): Jensen-Shannon distances of all pairs of heads, drawn in the plane."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -26,7 +25,7 @@ class HeadDistances(Analysis):
     def __init__(self, facts: Mapping, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
         super().__init__(facts)
         self.smoothing, self.seed = RELEASED_SMOOTHING if released else 0.0, seed
-        self.relation_heads = relation_heads_of(Path(relations_run)) if relations_run else []
+        self.relation_heads = relation_heads_of(Path(relations_run), facts["encoder_sha256"]) if relations_run else []
         self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
         self.add_sum("tokens")
 
@@ -35,10 +34,9 @@ class HeadDistances(Analysis):
         self.tokens += batch.mask.sum()
 
     def compute(self) -> Findings:
-        distances = js_from_sums(self.mixed, self.tokens)
-        places, stress = plane(distances / self.tokens, self.seed)
-        names = [head_name(place, self.heads) for place in range(len(distances))]
-        mean = (distances / self.tokens).cpu()
+        mean = (js_from_sums(self.mixed) / self.tokens).cpu()
+        places, stress = plane(mean, self.seed)
+        names = [head_name(place, self.heads) for place in range(len(mean))]
         return {
             "metrics": {"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
             "tables": {
@@ -52,12 +50,15 @@ class HeadDistances(Analysis):
         }
 
 
-def relation_heads_of(run: Path) -> list[dict[str, object]]:
-    """The best head of each relation, as another run found it."""
+def relation_heads_of(run: Path, encoder_sha256: str) -> list[dict[str, object]]:
+    """The best head of each relation, as another run found it with the same encoder."""
     try:
-        rows = json.loads((run / "results.json").read_text(encoding="utf-8"))["tables"]["relation_heads"]
+        results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+        rows, encoder = results["tables"]["relation_heads"], results["provenance"]["encoder"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"analyses.clusters.relations_run={run}: no finished run of clark_relations there.") from error
+    if encoder["sha256"] != encoder_sha256:
+        raise ConfigError(f"analyses.clusters.relations_run={run}: was run with another encoder, {encoder['name']}.")
     return [{"relation": row["relation"], "head": row["head"]} for row in rows]
 
 
@@ -92,18 +93,18 @@ def _parts(maps: Tensor, real: Tensor, rows: int, smoothing: float) -> Iterator[
             yield (smoothed(part, mask, smoothing) if smoothing else part), row_mask
 
 
-def js_from_sums(mixed: Float[Tensor, "map map"], tokens: Tensor) -> Float[Tensor, "map map"]:
-    """Distances: with s = p + q and rows that sum to one, JS = log 2 + (p log p + q log q - s log s) / 2."""
-    alone = (mixed.diagonal() - 2 * math.log(2) * tokens) / 2
-    distances = tokens * math.log(2) + (alone[:, None] + alone - mixed) / 2
-    return distances.fill_diagonal_(0).clamp(min=0)
+def js_from_sums(mixed: Float[Tensor, "map map"]) -> Float[Tensor, "map map"]:
+    """Distances: with s = p + q, JS = log 2 + (p log p + q log q - s log s) / 2, and the diagonal holds 2p log 2p."""
+    alone = mixed.diagonal()
+    return ((alone[:, None] + alone) / 4 - mixed / 2).fill_diagonal_(0).clamp(min=0)
 
 
 def plane(distances: Float[Tensor, "map map"], seed: int) -> tuple[Float[Tensor, "map 2"], float]:
     """Places in the plane whose distances are as near as can be, from metric multidimensional scaling; its stress."""
     from sklearn.manifold import MDS
 
-    # Only what differs between machines in the last digits is rounded away.
+    if not distances.any():
+        return torch.zeros(len(distances), 2), 0.0
     scaling = MDS(2, metric="precomputed", random_state=seed, n_init=4, init="random", normalized_stress=False)
     places = scaling.fit_transform(distances.cpu().double().numpy())
     return torch.from_numpy(places), float(scaling.stress_)

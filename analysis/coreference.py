@@ -7,14 +7,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.bootstrap import interval, poisson_weights
+from analysis.bootstrap import interval, poisson_weights, require_replicates
+from analysis.folds import FOLDS, held_out
 from data_modules.antecedents import BASELINES
 from data_modules.batch import AttentionBatch
 from data_modules.mentions import KINDS
 
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
 COLUMNS = ("all", *KINDS)
-FOLDS = 2
 
 
 class CoreferenceHeads(Analysis):
@@ -24,7 +24,7 @@ class CoreferenceHeads(Analysis):
 
     def __init__(self, facts: Mapping, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
-        self.replicates, self.seed = replicates, seed
+        self.replicates, self.seed = require_replicates(replicates), seed
         # Rows: every head among the mentions, every head among all words, then the baselines.
         self.maps = self.layers * self.heads
         rows = len(COUNTINGS) * self.maps + len(BASELINES)
@@ -41,10 +41,12 @@ class CoreferenceHeads(Analysis):
         kinds = batch.gold["kinds"][..., None] == torch.arange(len(KINDS), device=heads.device)
         member = torch.cat([scored[..., None], kinds & scored[..., None]], 2).float()  # (batch, mention, column)
         document_right, document_count = right @ member, member.sum(1)
-        fold = (batch.index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
+        # Windows of one document belong together.
+        document = batch.gold["document"].squeeze(1)
+        fold = (document[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
         self.correct += torch.einsum("bf,brc->frc", fold, document_right)
         self.count += fold.T @ document_count
-        weights = poisson_weights(batch.index, self.replicates, self.seed)
+        weights = poisson_weights(document, self.replicates, self.seed)
         self.drawn_correct += (weights @ document_right.flatten(1)).view_as(self.drawn_correct)
         self.drawn_count += weights @ document_count
 
@@ -87,12 +89,9 @@ class CoreferenceHeads(Analysis):
         start = counting * self.maps
         return start + int(self.correct.sum(0)[start : start + self.maps, 0].argmax())
 
-    def _held_out(self, row: int) -> float:
-        """The accuracy of the head that is best on one half of the documents, on the other half."""
+    def _held_out(self, row: int) -> float | None:
         start = row // self.maps * self.maps
-        correct = self.correct[:, start : start + self.maps, 0]
-        right = sum(float(correct[1 - fold, correct[fold].argmax()]) for fold in range(FOLDS))
-        return 100 * right / float(self.count[:, 0].sum())
+        return held_out(self.correct[:, start : start + self.maps, 0], self.count[:, 0])
 
 
 def antecedent_found(
@@ -114,7 +113,7 @@ def antecedent_found(
     other_word = (real & (places > 0))[:, None] & (places != head[..., None])
     found = []
     for allowed in (candidate, other_word):
-        most = rows.masked_fill(~allowed[:, None], -1).argmax(3)
+        most = rows.masked_fill(~allowed[:, None] | (rows <= 0), -1).argmax(3)  # ROOT where there is nothing
         hit = antecedent[:, None].expand(-1, maps.shape[1], -1, -1).gather(3, most[..., None]).squeeze(3)
         found.append(hit)
     return found[0], found[1]

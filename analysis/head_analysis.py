@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytorch_lightning as pl
+import torch
 from torch import nn
 
 from analysis.analysis import Analysis, Findings
@@ -21,8 +22,10 @@ class HeadAnalysis(pl.LightningModule):
         self.found: dict[str, Findings] = {}
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        for analysis in self.analyses.values():
-            analysis.update(batch)
+        # Sums must be exact: the trainer's precision is for the encoder, which has run already.
+        with torch.autocast(batch.mask.device.type, enabled=False):
+            for analysis in self.analyses.values():
+                analysis.update(batch)
 
     def on_test_epoch_end(self) -> None:
         self.found = {name: analysis.compute() for name, analysis in self.analyses.items()}

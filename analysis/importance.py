@@ -17,6 +17,7 @@ class TargetImportance(Analysis):
     """The mean cell of each map over the columns of a class, averaged over the segments that have the class."""
 
     kind = "segments"
+    takes = "gradients"
 
     def __init__(self, facts: Mapping) -> None:
         super().__init__(facts)

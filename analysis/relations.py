@@ -7,14 +7,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.bootstrap import interval, poisson_weights
+from analysis.bootstrap import interval, poisson_weights, require_replicates
+from analysis.folds import FOLDS, held_out
 from analysis.significance import holm, mcnemar
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError, did_you_mean, require_choice
 
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")
 OFFSETS = tuple(offset for offset in range(-5, 6) if offset)
-FOLDS = 2
 ALL = "all"
 NOT_SCORED = ("punct", "root")
 POSSESSIVE = ("poss", "nmod:poss")
@@ -28,7 +28,7 @@ class RelationHeads(Analysis):
     def __init__(
         self,
         facts: Mapping,
-        relations: Sequence[str] | None = None,
+        relations: Sequence[str] | str | None = None,
         subtypes: bool = True,
         possessive: str = "text",
         min_count: int = 100,
@@ -38,7 +38,7 @@ class RelationHeads(Analysis):
         super().__init__(facts)
         require_choice("analyses.relations.possessive", possessive, ("text", "released"))
         self.released_possessive, self.min_count = possessive == "released", min_count
-        self.replicates, self.seed = replicates, seed
+        self.replicates, self.seed = require_replicates(replicates), seed
         self.names, members = relation_rows(facts["relations"], relations, subtypes)
         self.shown = facts["shown"]
         clitic = [name in POSSESSIVE for name in facts["relations"]]
@@ -92,8 +92,10 @@ class RelationHeads(Analysis):
         correct, count = self.correct.sum(0), self.count.sum(0)
         low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
         rows = [self._row(place, low, high) for place in range(len(self.names)) if count[place] >= self._least(place)]
-        for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
-            row["p_holm"] = p
+        tested = [row for row in rows if row["relation"] != ALL]
+        corrected = holm([row["p"] for row in tested])
+        rows = [{**row, "p_holm": row["p"]} for row in rows if row["relation"] == ALL]
+        rows += [{**row, "p_holm": p} for row, p in zip(tested, corrected, strict=True)]
         rows.sort(key=lambda row: (row["relation"] != ALL, -row["n"], row["relation"]))
         overall = next((row for row in rows if row["relation"] == ALL), {})
         return {
@@ -128,8 +130,6 @@ class RelationHeads(Analysis):
         offset = int(self.offset_correct[:, place].argmax())
         words, right = int(count.sum()), int(correct[:, best].sum())
         baseline, both = int(self.offset_correct[offset, place]), int(self.both_correct[best, offset, place])
-        chosen = correct.argmax(1)  # on each fold; scored on the other
-        held_out = sum(float(correct[1 - fold, chosen[fold]]) for fold in range(FOLDS))
         direction, map_place = divmod(best, self.layers * self.heads)
         return {
             "relation": self.names[place],
@@ -138,7 +138,7 @@ class RelationHeads(Analysis):
             "accuracy": 100 * right / words,
             "low": float(low[best, place]),
             "high": float(high[best, place]),
-            "held_out": 100 * held_out / words,
+            "held_out": held_out(correct, count),
             "offset": OFFSETS[offset],
             "baseline": 100 * baseline / words,
             "p": mcnemar(right - both, baseline - both),
@@ -166,12 +166,13 @@ class RelationHeads(Analysis):
 
 
 def relation_rows(
-    known: Sequence[str], wanted: Sequence[str] | None, subtypes: bool
+    known: Sequence[str], wanted: Sequence[str] | str | None, subtypes: bool
 ) -> tuple[list[str], Float[Tensor, "relation row"]]:
     """The rows of the table, the last for all words, and which of them a word of each relation belongs to."""
     row_of = [name if subtypes else name.partition(":")[0] for name in known]
     scored = [name.partition(":")[0] not in NOT_SCORED for name in known]
     rows = sorted({row for row, counts in zip(row_of, scored, strict=True) if counts})
+    wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted or ():
         if name not in rows:
             raise ConfigError(f"analyses.relations.relations: {name} is no relation of the data{did_you_mean(name, rows)}")
@@ -188,7 +189,8 @@ def predicted_words(
     places = torch.arange(real.shape[1], device=real.device)
     word = real & (places > 0)
     pair = word[:, :, None] & word[:, None] & (places[:, None] != places)
-    others = maps.masked_fill(~pair[:, None], -1)
+    # A word without pieces gets and gives nothing: nowhere to look is never the gold head.
+    others = maps.masked_fill(~pair[:, None] | (maps <= 0), -1)
     return torch.cat([others.argmax(3), others.argmax(2)], 1)
 
 

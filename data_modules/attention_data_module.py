@@ -89,6 +89,9 @@ class AttentionDataModule(pl.LightningDataModule):
         """The examples as the encoder sees them."""
         tokenizer = self.encoder.tokenizer()
         positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
+        least = tokenizer.num_special_tokens_to_add(pair=True) + 1
+        if self.max_pieces < least:
+            raise ConfigError(f"data.max_pieces={self.max_pieces}: expected at least {least}.")
         if self.max_pieces > positions:
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
         # Where two splits are the same examples, they are encoded once.
@@ -115,6 +118,8 @@ class AttentionDataModule(pl.LightningDataModule):
         """What a module must know of the data to take its shape: plain numbers and names."""
         return {
             "kind": self.kind,
+            "maps": self.encoder.gives if self.words.maps else None,
+            "encoder_sha256": self.encoder.sha256,
             "compared": self.other is not None,
             "layers": self.encoder.layers,
             "heads": self.encoder.heads,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
+from data_modules.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -22,7 +24,11 @@ class Budget:
 
 def budget_batches(lengths: np.ndarray, budget: Budget, processes: int = 1) -> list[np.ndarray]:
     """All examples, longest first, in batches as large as the budget allows and enough of them for all processes."""
-    share = -(-len(lengths) // processes)
+    if len(lengths) < processes:
+        raise ConfigError(
+            f"{len(lengths)} examples cannot be shared among {processes} processes; use fewer (trainer.devices)."
+        )
+    share = len(lengths) // processes
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):

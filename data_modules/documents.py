@@ -42,9 +42,13 @@ class DocumentDataModule(AttentionDataModule):
         if not documents:
             raise InputError(f"{self.path}: expected at least one document, found none.")
         tokenizer = self.encoder.tokenizer()
-        parts = [w for d in documents for w in windows_of(d, pieces(d, tokenizer), self._room(tokenizer), self.windows)]
-        self.mentions_outside = sum(len(d.mentions) for d in documents) - sum(len(part.mentions) for part in parts)
-        examples = [example(part) for part in parts]
+        parts = [
+            (number, window)
+            for number, document in enumerate(documents)
+            for window in windows_of(document, pieces(document, tokenizer), self._room(tokenizer), self.windows)
+        ]
+        self.mentions_outside = sum(len(d.mentions) for d in documents) - sum(len(part.mentions) for _, part in parts)
+        examples = [example(part, number) for number, part in parts]
         with_chains = [example for example in examples if (example.gold["antecedents"] > 0).any()]
         self.without_chains = len(examples) - len(with_chains)
         if not with_chains:
@@ -68,6 +72,9 @@ def document_files(path: str | Path) -> list[Path]:
     path = local_path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and suffix_of(file))
+        # CoNLL-2012 comes with its documents twice: with gold and with automatic annotation.
+        if any(file.name.endswith("_gold_conll") for file in files):
+            files = [file for file in files if not file.name.endswith("_auto_conll")]
         if not files:
             raise InputError(f"{path}: expected *.conllu or *_conll files in this folder, found none.")
         return files
@@ -111,12 +118,16 @@ def _moved(m: Mention, by: int) -> Mention:
     return Mention(**vars(m) | {"start": m.start - by, "end": m.end - by, "head": m.head - by})
 
 
-def example(document: Document) -> Example:
-    """The words with one gold value per mention; a baseline's is 1 where its choice is an antecedent."""
+def example(document: Document, number: int) -> Example:
+    """The words with one gold value per mention, and the number of the document.
+
+    A baseline's value is 1 where its choice is an antecedent.
+    """
     mentions = document.mentions
     groups = {name: number for number, name in enumerate(dict.fromkeys(m.group for m in mentions))}
     before = [candidates(m, mentions) for m in mentions]
     gold = {
+        "document": [number],
         "mention_heads": [m.head for m in mentions],
         "groups": [groups[m.group] for m in mentions],
         "kinds": [KINDS.index(m.kind) for m in mentions],

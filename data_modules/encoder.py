@@ -29,6 +29,7 @@ class LastLayerSeen(Exception):
 class FrozenEncoder(nn.Module):
     """An encoder in eval mode that never learns; its weights are read on `load`."""
 
+    gives = "attention"  # what its maps hold
     masks_tokens = False  # whether its inputs must have masked tokens, with labels beside them
 
     def __init__(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from data_modules.conllu import Block, Row, blocks, sentence, word_rows
 from data_modules.errors import InputError
-from data_modules.mentions import Document, mention
+from data_modules.mentions import Document, Mention, mention
 
 BRACKET = re.compile(r"\((?P<open>[^()]+)(?P<closed>\))?|(?P<close>[^()]+)\)")
 PART = re.compile(r"\[(\d+)/\d+\]$")  # of a mention in several pieces
@@ -120,7 +120,7 @@ def _document(draft: Draft) -> Document:
     return Document(draft.name, tuple(draft.words), tuple(sorted(found, key=lambda m: (m.head, m.start, -m.end))))
 
 
-def _mention(draft: Draft, span: tuple[int, int, str]) -> object:
+def _mention(draft: Draft, span: tuple[int, int, str]) -> Mention:
     start, end, group = span
     inside = range(start, end + 1)
     outside = [word for word in inside if draft.heads[word - 1] not in inside]

@@ -23,6 +23,8 @@ class GradientEncoder(FrozenEncoder):
     the classifier itself finds most likely, since running text has no gold class.
     """
 
+    gives = "gradients"
+
     def __init__(self, objective: str = "masked_lm", **options: object) -> None:
         require_choice("encoder.objective", objective, OBJECTIVES)
         super().__init__(**options)
@@ -51,8 +53,10 @@ class GradientEncoder(FrozenEncoder):
             with quiet_loading():
                 model, report = OBJECTIVES[self.objective].from_pretrained(self.folder, output_loading_info=True, **options)
         except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
+            if "Unrecognized configuration class" in str(error):  # an architecture without such a head
+                raise InputError(f"{self.name}: {self._way_out()}") from error
             raise InputError(f"{self.folder}: the weights cannot be read ({first_line(error)}).") from error
-        if report["missing_keys"]:
+        if report["missing_keys"] or (self.objective == "classification" and model.config.num_labels < 2):
             raise InputError(f"{self.name}: {self._way_out()}")
         return model
 
@@ -62,7 +66,7 @@ class GradientEncoder(FrozenEncoder):
                 "has no masked-language-model head; name an encoder that has one, such as encoder=bert_base, "
                 "or a fine-tuned classifier with encoder.objective=classification."
             )
-        return "has no trained classification head; name a fine-tuned classifier."
+        return "has no trained classification head of two or more classes; name a fine-tuned classifier."
 
     def forward(
         self,

@@ -56,6 +56,8 @@ class SegmentDataModule(AttentionDataModule):
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = token_classes(tokenizer)
+        if self.encoder.masks_tokens and tokenizer.mask_token_id is None:
+            raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
         return Split([self._encoded(place, example, classes, tokenizer) for place, example in enumerate(examples)])
 
     def _encoded(self, place: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:

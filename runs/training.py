@@ -29,6 +29,8 @@ def run(cfg: DictConfig) -> dict[str, object]:
         show(done, folder)
         return done
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
+    if cfg.analyses and "analyses" not in cfg.module:
+        raise ConfigError("analyses=…: need module=head_analysis, as in experiment=clark_surface.")
     datamodule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
     module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
@@ -41,7 +43,10 @@ def run(cfg: DictConfig) -> dict[str, object]:
     results = {
         "experiment": cfg.experiment_name,
         "metrics": metrics,
-        "tables": {"summary": summary(metrics, cfg), **with_published(findings.get("tables", {}), cfg.published.tables)},
+        "tables": {
+            "summary": summary(metrics, cfg),
+            **with_published(defined(findings.get("tables", {})), cfg.published.tables),
+        },
         "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
     }
     if trainer.is_global_zero:
@@ -126,6 +131,15 @@ def run_stages(
 def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:
     """Our figures beside the published ones."""
     return [{"metric": name, "ours": value, "published": cfg.published.get(name)} for name, value in metrics.items()]
+
+
+def defined(value: object) -> object:
+    """The same with None for every number that is not defined."""
+    if isinstance(value, dict):
+        return {key: defined(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [defined(part) for part in value]
+    return number(value) if isinstance(value, float) else value
 
 
 def with_published(tables: dict[str, list[dict]], published: DictConfig) -> dict[str, list[dict]]:

@@ -115,6 +115,7 @@ ANALYSED_GOLD = {
     "heads": [[-100, 2, 0, 2, 3], [-100, 0, 1, -100, -100]],
     "relations": [[-100, 0, 2, 1, 0], [-100, 2, 0, -100, -100]],
     "asked": [[-100, 1, 2, 4, 4], [-100, 1, 2, -100, -100]],
+    "document": [[0], [1]],
     "mention_heads": [[1, 2, 4], [1, 2, -100]],
     "groups": [[0, 1, 0], [0, 0, -100]],
     "kinds": [[2, 1, 0], [1, 0, -100]],
@@ -126,12 +127,20 @@ ANALYSED_GOLD = {
 @pytest.mark.parametrize("kind", ANALYSES)
 def test_an_analysis_never_leaves_the_device(kind, device):
     shown = [{"index": 7, "words": ("a", "b", "c", "d"), "heads": [2, 0, 2, 3], "relations": [0, 2, 1, 0]}]
-    facts = {"kind": kind, "layers": 2, "heads": 3, "relations": ["det", "nmod:poss", "root"], "shown": shown}
+    facts = {
+        "kind": kind,
+        "maps": "attention",
+        "compared": False,
+        "layers": 2,
+        "heads": 3,
+        "relations": ["det", "nmod:poss", "root"],
+        "shown": shown,
+    }
     gold = {name: torch.tensor(rows).to(device) for name, rows in ANALYSED_GOLD.items()}
     mask, maps = torch.arange(5) < torch.tensor([[5], [3]]), torch.rand(2, 2, 3, 5, 5).softmax(-1)
     batch = AttentionBatch(mask.to(device), gold, torch.tensor([7, 8]).to(device), maps=maps.to(device))
     for build in ANALYSES[kind]:
-        analysis = build(facts).to(device)
+        analysis = build({**facts, "maps": "gradients"} if build is TargetImportance else facts).to(device)
         with StaysOnDevice():
             analysis.update(batch)
         assert all(getattr(analysis, state).device.type == device for state in analysis._reductions)

@@ -9,7 +9,7 @@ LAYERS, HEADS = 2, 3
 @pytest.fixture
 def facts():
     """What every analysis must know; a test adds its own."""
-    return {"layers": LAYERS, "heads": HEADS}
+    return {"layers": LAYERS, "heads": HEADS, "maps": "attention", "encoder_sha256": "", "compared": False}
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def relative_error(found, expected):
 def test_distances_equal_the_definition(batch, segment_facts, released, smoothing):
     metric = HeadDistances(segment_facts, released=released)
     metric.update(batch)
-    found = js_from_sums(metric.mixed, metric.tokens).numpy()
+    found = js_from_sums(metric.mixed).numpy()
     assert metric.tokens == sum(LENGTHS)
     assert relative_error(found, direct(batch.maps, LENGTHS, smoothing)) < 1e-5
     assert np.array_equal(found, found.T)
@@ -65,7 +65,7 @@ def test_distances_equal_the_definition(batch, segment_facts, released, smoothin
 def test_distances_of_a_real_encoder_equal_the_definition(minilm, ready):
     data = ready(SegmentDataModule(encoder=minilm, limit=3))
     (batch,) = (data.on_after_batch_transfer(batch, 0) for batch in data.test_dataloader())
-    found = js_from_sums(mixture_sums(batch.maps.flatten(1, 2), batch.mask), batch.mask.sum().double()).numpy()
+    found = js_from_sums(mixture_sums(batch.maps.flatten(1, 2), batch.mask)).numpy()
     assert found.shape == (72, 72)
     assert relative_error(found, direct(batch.maps.cpu(), batch.mask.sum(1).tolist())) < 1e-5
 
@@ -87,7 +87,7 @@ def test_two_processes_count_as_one(batch, parts_of, segment_facts):
     for metric, part in zip((first, second), parts_of(batch, 1), strict=True):
         metric.update(part)
     merged(first, second)
-    torch.testing.assert_close(js_from_sums(first.mixed, first.tokens), js_from_sums(whole.mixed, whole.tokens))
+    torch.testing.assert_close(js_from_sums(first.mixed), js_from_sums(whole.mixed))
 
 
 def test_the_plane_is_the_same_from_run_to_run(batch, segment_facts):
@@ -104,12 +104,15 @@ def test_relation_heads_come_from_a_finished_run(tmp_path, segment_facts):
     with pytest.raises(ConfigError, match="no finished run of clark_relations"):
         HeadDistances(segment_facts, relations_run=str(tmp_path))
     rows = [{"relation": "det", "head": "3-9", "accuracy": 79.5}]
-    (tmp_path / "results.json").write_text(json.dumps({"tables": {"relation_heads": rows}}))
-    assert relation_heads_of(tmp_path) == [{"relation": "det", "head": "3-9"}]
+    run = {"tables": {"relation_heads": rows}, "provenance": {"encoder": {"name": "other", "sha256": "abc"}}}
+    (tmp_path / "results.json").write_text(json.dumps(run))
+    assert relation_heads_of(tmp_path, "abc") == [{"relation": "det", "head": "3-9"}]
+    with pytest.raises(ConfigError, match="was run with another encoder, other"):
+        relation_heads_of(tmp_path, "def")
 
 
 def test_a_single_head_has_a_place():
-    metric = HeadDistances({"layers": 1, "heads": 1, "kind": "segments"})
+    metric = HeadDistances({"layers": 1, "heads": 1, "kind": "segments", "maps": "attention"})
     metric.update(AttentionBatch(torch.ones(1, 1, dtype=torch.bool), {}, maps=torch.ones(1, 1, 1, 1, 1)))
     found = metric.compute()
     assert found["metrics"]["mean_js_per_token"] == 0

@@ -37,6 +37,7 @@ def document_facts(facts):
 def batch(random_batch):
     gold = {
         "mention_heads": padded(MENTION_HEADS),
+        "document": torch.tensor([[0], [1], [2]]),
         "groups": padded(GROUPS),
         "kinds": padded(KINDS),
         "antecedents": padded([[len(found) for found in antecedents(n)] for n in range(3)]),

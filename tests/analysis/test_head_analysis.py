@@ -2,13 +2,17 @@ from functools import partial
 
 import pytest
 import pytorch_lightning as pl
+import torch
 
 from analysis.clusters import HeadDistances
 from analysis.head_analysis import HeadAnalysis
+from analysis.importance import TargetImportance
 from analysis.relations import RelationHeads
 from analysis.surface import SurfacePatterns
+from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError
 from data_modules.segments import SegmentDataModule
+from data_modules.treebank import TreebankDataModule
 
 
 def trainer():
@@ -35,6 +39,25 @@ def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
     assert counted == 3  # two segments of 128 tokens at once
     assert together.findings()["heads"] == found
     assert "checks" in together.findings()["tables"]
+
+
+def test_counts_do_not_depend_on_the_precision_of_the_trainer(minilm):
+    """Under bfloat16 a count above 256 would be rounded; the sums are taken outside of it."""
+    data = TreebankDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=40)
+    module = HeadAnalysis({"relations": partial(RelationHeads, min_count=1, replicates=2)}, data.facts)
+    seen = []
+    module.analyses["relations"].update = lambda batch: seen.append(torch.is_autocast_enabled("cpu"))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        module.test_step(AttentionBatch(torch.ones(1, 1, dtype=torch.bool), {}), 0)
+    assert seen == [False]
+
+
+def test_maps_of_another_sort_are_refused(minilm):
+    facts = SegmentDataModule(encoder=minilm, limit=1).facts
+    with pytest.raises(ConfigError, match="TargetImportance needs maps of gradients, found attention"):
+        HeadAnalysis({"importance": TargetImportance}, facts)
+    with pytest.raises(ConfigError, match="SurfacePatterns needs maps of attention, found no maps"):
+        HeadAnalysis({"surface": SurfacePatterns}, {**facts, "maps": None})
 
 
 def test_an_analysis_of_other_data_is_refused(minilm):

@@ -129,7 +129,7 @@ def test_gradients_reach_the_batch_also_in_inference_mode(saved, ready):
 def test_an_encoder_without_a_head_is_told_the_way_out(saved):
     with pytest.raises(InputError, match="no masked-language-model head; name an encoder that has one"):
         GradientEncoder(name=MINILM).load()
-    with pytest.raises(InputError, match="no trained classification head; name a fine-tuned classifier"):
+    with pytest.raises(InputError, match="no trained classification head of two or more classes; name"):
         GradientEncoder(name=MINILM, objective="classification").load()
     with pytest.raises(ConfigError, match="encoder.objective=next"):
         GradientEncoder(name=MINILM, objective="next")
