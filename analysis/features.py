@@ -27,7 +27,7 @@ class FeatureAttention(Analysis):
     def __init__(self, facts: Mapping) -> None:
         super().__init__(facts)
         if not facts["features"]:
-            raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with data.parser=.")
+            raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.")
         self.models = ("", "tuned_") if facts["compared"] else ("",)
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))

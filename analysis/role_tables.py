@@ -5,9 +5,14 @@ import numpy as np
 BROAD_ROLES = ("local", "delimiter", "block", "syntactic")
 
 
+def broad_roles(names: list[str]) -> list[str]:
+    """The paper's four roles, as far as they are there; all names where none is."""
+    return [name for name in BROAD_ROLES if name in names] or names
+
+
 def overlap_rows(assigned: np.ndarray, names: list[str]) -> list[dict]:
     """How many heads have exactly each combination of the broad roles."""
-    broad = [name for name in BROAD_ROLES if name in names] or names
+    broad = broad_roles(names)
     rows: dict[tuple[str, ...], int] = {}
     for head in range(assigned.shape[1]):
         combination = tuple(name for name in broad if assigned[names.index(name), head])

@@ -20,28 +20,24 @@ def moments(scores: np.ndarray, defined: np.ndarray, ddof: int = 1) -> tuple[np.
 def role_p_values(
     means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, tau: float, distribution: str
 ) -> np.ndarray:
-    """One-tailed, for H0: mean at most tau. Without any deviation p is 0 or 1; without inputs it is undefined."""
+    """One-tailed, for H0: mean at most tau. Without deviation p is 0 or 1; with fewer than two inputs it is undefined."""
     with np.errstate(invalid="ignore", divide="ignore"):
         statistic = (means - tau) / (deviations / np.sqrt(counts))
         p = norm.sf(statistic) if distribution == "normal" else t.sf(statistic, counts - 1)
-    constant = (deviations == 0) | (counts == 1)
-    return np.where(counts == 0, np.nan, np.where(constant, np.where(means > tau, 0.0, 1.0), p))
+    constant = np.where(means > tau, 0.0, 1.0)
+    return np.where(counts < 2, np.nan, np.where(deviations == 0, constant, p))
 
 
 def corrected_p(p_values: np.ndarray, counts: np.ndarray, correction: str) -> np.ndarray:
     """Corrected over all heads and roles that could be tested."""
-    tested = counts > 0
+    tested = counts > 1
     out = p_values.copy()
     if tested.any():
         out[tested] = np.array(CORRECTIONS[correction](p_values[tested].ravel().tolist())).reshape(out[tested].shape)
     return out
 
 
-def permutation_p(scores: np.ndarray, shuffled: np.ndarray, defined: np.ndarray, permutations: int) -> np.ndarray:
+def permutation_p(means: np.ndarray, shuffled: np.ndarray) -> np.ndarray:
     """The share of shuffles, the true order among them, whose mean score is as high as that of the true sieve."""
-    means, _, counts = moments(scores, defined)
-    if not permutations:
-        return np.full_like(means, np.nan)
-    each = shuffled.reshape(len(shuffled), permutations, scores.shape[1], scores.shape[2])
-    null = np.stack([moments(each[:, number], defined)[0] for number in range(permutations)])
-    return np.where(counts[:, None] > 0, (1 + (null >= means).sum(0)) / (permutations + 1), np.nan)
+    as_high = (shuffled >= means).sum(0)
+    return np.where(np.isfinite(means), (1 + as_high) / (len(shuffled) + 1), np.nan)

@@ -8,7 +8,7 @@ from scipy.stats import norm, spearmanr
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.role_tables import BROAD_ROLES, histogram_rows, overlap_rows, quantile_rows
+from analysis.role_tables import broad_roles, histogram_rows, overlap_rows, quantile_rows
 from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
 from analysis.sieve_scores import bias_scores, entropy_scores, shuffled_columns, sieve_weights
 from analysis.significance import CORRECTIONS
@@ -54,8 +54,9 @@ class HeadRoles(Analysis):
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
         self.times_entropy = [place for place, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
         self.compared = facts["compared"]
-        for name in ("scores", "defined", "shuffled", "tuned"):
+        for name in ("scores", "defined", "tuned"):
             self.add_state(name, [], dist_reduce_fx="cat")
+        self.add_sum("shuffled", permutations, self.layers * self.heads, len(self.sieves))
 
     def update(self, batch: AttentionBatch) -> None:
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
@@ -63,10 +64,10 @@ class HeadRoles(Analysis):
         maps = flat_maps(batch)
         self.scores.append(self._scores(maps, weights, batch.mask))
         self.defined.append(defined)
-        shuffles = [shuffled_columns(batch.mask, batch.index, number, self.seed) for number in range(self.permutations)]
-        columns = [weights.gather(3, order[:, None, None].expand_as(weights)) for order in shuffles]
-        if columns:
-            self.shuffled.append(torch.stack([self._scores(maps, one, batch.mask) for one in columns], 1).flatten(1, 2))
+        for number in range(self.permutations):
+            order = shuffled_columns(batch.mask, batch.index, number, self.seed)
+            columns = weights.gather(3, order[:, None, None].expand_as(weights))
+            self.shuffled[number] += (self._scores(maps, columns, batch.mask) * defined[:, None]).sum(0, dtype=torch.float64)
         if self.compared:
             self.tuned.append(self._scores(batch.other_maps.flatten(1, 2), weights, batch.mask))
 
@@ -78,13 +79,14 @@ class HeadRoles(Analysis):
 
     def compute(self) -> Findings:
         scores, defined = joined(self.scores).double().numpy(force=True), joined(self.defined).numpy(force=True)
-        shuffled = joined(self.shuffled).double().numpy(force=True) if self.permutations else scores[:, :0]
         means, deviations, counts = moments(scores, defined, self.ddof)
         tau = self._tau(scores, defined)
         p_values = role_p_values(means, deviations, counts[:, None], tau, self.distribution)
         corrected = corrected_p(p_values, counts, self.correction)
         assigned = np.nan_to_num(corrected, nan=1.0) < self.level
-        permuted = permutation_p(scores, shuffled, defined, self.permutations)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shuffled = (self.shuffled.numpy(force=True) / counts).transpose(0, 2, 1)  # (permutation, role, map)
+        permuted = permutation_p(means, shuffled)
         return {
             "metrics": self._metrics(assigned, means, p_values, tau),
             "tables": {
@@ -96,7 +98,7 @@ class HeadRoles(Analysis):
                 "assigned": self._assigned_rows(assigned),
                 "change_by_third": self._change_rows(scores, defined),
             },
-            "heads": self._grids(means, deviations, counts, corrected, permuted, assigned),
+            "heads": self._grids(means, deviations, counts, corrected, permuted, shuffled, assigned, np.array(tau)),
         }
 
     def _tau(self, scores: np.ndarray, defined: np.ndarray) -> float:
@@ -107,12 +109,13 @@ class HeadRoles(Analysis):
         return float(np.floor(everything.mean()) + 1) if everything.size else 1.0
 
     def _metrics(self, assigned: np.ndarray, means: np.ndarray, p_values: np.ndarray, tau: float) -> dict[str, float]:
-        share = {name: 100 * assigned[place].mean() for place, name in enumerate(self.sieves)}
-        metrics = {f"share_{name}": float(value) for name, value in share.items()}
-        broad = [place for place, name in enumerate(self.sieves) if name in BROAD_ROLES]
+        tested = np.isfinite(p_values).any(1)
+        shares = np.where(tested, 100 * assigned.mean(1), np.nan)
+        metrics = {f"share_{name}": float(share) for name, share in zip(self.sieves, shares, strict=True)}
+        broad = [list(self.sieves).index(name) for name in broad_roles(list(self.sieves))]
         metrics["share_none"] = float(100 * (~assigned[broad].any(0)).mean())
-        tested = p_values[np.isfinite(p_values)]
-        metrics["p_between"] = float(100 * ((tested > 0.05) & (tested < 0.95)).mean()) if tested.size else float("nan")
+        found = p_values[np.isfinite(p_values)]
+        metrics["p_between"] = float(100 * ((found > 0.05) & (found < 0.95)).mean()) if found.size else float("nan")
         if {"local", "syntactic"} <= set(self.sieves):
             local, syntactic = (list(self.sieves).index(name) for name in ("local", "syntactic"))
             both = assigned[local] & assigned[syntactic]
@@ -125,7 +128,7 @@ class HeadRoles(Analysis):
     def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[dict]:
         rows = []
         for place, name in enumerate(self.sieves):
-            tested = counts[place] > 0
+            tested = counts[place] > 1
             rows.append(
                 {
                     "role": name,
@@ -147,7 +150,8 @@ class HeadRoles(Analysis):
                 role_p_values(means, deviations, counts[:, None], tau, self.distribution), counts, self.correction
             )
             chosen = np.nan_to_num(p_values, nan=1.0) < self.level
-            rows.append({"tau": tau} | {name: float(100 * chosen[n].mean()) for n, name in enumerate(self.sieves)})
+            shares = {name: float(100 * chosen[n].mean()) for n, name in enumerate(self.sieves) if counts[n] > 1}
+            rows.append({"tau": tau} | shares)
         return rows
 
     def _assigned_rows(self, assigned: np.ndarray) -> list[dict]:
@@ -175,10 +179,10 @@ class HeadRoles(Analysis):
         ]
 
     def _grids(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, *tests: np.ndarray) -> dict[str, dict]:
-        p, permuted, assigned = tests
+        p, permuted, shuffled, assigned, tau = tests
         grids = {}
         for place, name in enumerate(self.sieves):
-            if not counts[place]:
+            if counts[place] < 2:
                 continue
             half = norm.isf(0.025) * deviations[place] / np.sqrt(counts[place])
             grids[f"sieve:{name}"] = {
@@ -188,7 +192,13 @@ class HeadRoles(Analysis):
                 "high": self.grid(means[place] + half),
                 "p": self.grid(p[place]),
             }
-            grids[f"sieve_permuted:{name}"] = {"value": self.grid(permuted[place])}
+            with np.errstate(invalid="ignore", divide="ignore"):
+                grids[f"sieve_effect:{name}"] = {"value": self.grid((means[place] - tau) / deviations[place])}
+            grids[f"sieve_shuffled:{name}"] = {
+                "value": self.grid(shuffled[:, place].mean(0)),
+                "p": self.grid(permuted[place]),
+            }
+            grids[f"role:{name}"] = {"value": self.grid(assigned[place].astype(float))}
         grids["roles"] = {"value": self.grid(assigned.sum(0).astype(float))}
         return grids
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from data_modules.errors import require_choice
 from data_modules.segments import TOKEN_CLASSES
 
 Gold = Mapping[str, Tensor]
@@ -31,6 +32,8 @@ def local(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str
 
 def special(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], tokens: Sequence[str]) -> Sieve:
     """The special tokens of some classes, wherever they stand."""
+    for name in tokens:
+        require_choice("analyses.roles.sieves, tokens", name, TOKEN_CLASSES)
     wanted = [TOKEN_CLASSES.index(name) for name in tokens]
     chosen = torch.stack([gold["token_class"] == number for number in wanted]).any(0)
     return _both_real(chosen[:, None].expand(-1, real.shape[1], -1), real)

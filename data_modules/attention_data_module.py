@@ -57,6 +57,7 @@ class AttentionDataModule(pl.LightningDataModule):
         budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
         self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
         self.encoder, self.vectors, self.other = encoder, vectors, other
+        self.wanted: set[str] | None = None  # splits; all, until stages are required
         self.other_words = WordEncoder(other, maps, None, from_word, budget, self.units) if other else None
         if other:
             require_same_shape(encoder, other)
@@ -96,10 +97,11 @@ class AttentionDataModule(pl.LightningDataModule):
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
         # Where two splits are the same examples, they are encoded once.
         encoded: dict[int, Split] = {}
-        for examples in self.examples.values():
+        wanted = {name: examples for name, examples in self.examples.items() if self.wanted is None or name in self.wanted}
+        for examples in wanted.values():
             if id(examples) not in encoded:
                 encoded[id(examples)] = self.tokenise(examples, tokenizer)
-        splits = {name: encoded[id(examples)] for name, examples in self.examples.items()}
+        splits = {name: encoded[id(examples)] for name, examples in wanted.items()}
         for name, split in splits.items():
             if not len(split):
                 raise InputError(f"no {name} example is left: {split.skipped} exceed data.max_pieces={self.max_pieces}.")
@@ -218,7 +220,8 @@ class AttentionDataModule(pl.LightningDataModule):
         """Find out before any work whether the data for all stages is there."""
         for stage in stages:
             require_choice("stages", stage, SPLITS_OF_STAGE)
-        for split in dict.fromkeys(split for stage in stages for split in SPLITS_OF_STAGE[stage]):
+        self.wanted = {split for stage in stages for split in SPLITS_OF_STAGE[stage]}
+        for split in sorted(self.wanted):
             self._split(split)
 
     def _split(self, name: str) -> Split:

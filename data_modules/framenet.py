@@ -88,7 +88,7 @@ def _examples(
         raise InputError(f"{where}: expected a <text>, found none.")
     for annotation in sentence.iter("annotationSet"):
         targets = tuple(_span(where, label, text) for label in _labels(annotation, "Target"))
-        if targets:
+        if targets and annotation.get("status") != "UNANN":
             elements = tuple(_element(where, label, text, core) for label in _labels(annotation, "FE") if label.get("start"))
             frame = annotation.get("frameName") or root.get("frame") or ""
             yield FrameExample(text, frame, targets, elements, f"{where}, annotationSet {annotation.get('ID', '?')}")

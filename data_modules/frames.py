@@ -1,6 +1,7 @@
 """Short sentences with one target and its core frame elements, as token maps (Kovaleva, section 4.2)."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from data_modules.framenet import FrameExample, Span, framenet_files, read_frame
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"
-SHOWN = 8
+SHOWN = 1
 
 
 class FrameDataModule(AttentionDataModule):
@@ -30,12 +31,14 @@ class FrameDataModule(AttentionDataModule):
         max_words: int = 12,
         max_element: int = 3,
         min_distance: int = 2,
+        one_target: bool = True,
         **options: object,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
         self.path, self.limit = Path(test) if test else SAMPLE, limit
         self.max_words, self.max_element, self.min_distance = max_words, max_element, min_distance
+        self.one_target = one_target
         self.removed: dict[str, int] = {}
 
     @property
@@ -44,7 +47,7 @@ class FrameDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         found = [example for file in self.files for example in read_framenet(file)]
-        kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance)
+        kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance, self.one_target)
         kept = kept[: self.limit]
         if not kept:
             counts = ", ".join(f"{count} {reason}" for reason, count in self.removed.items())
@@ -76,7 +79,10 @@ class FrameDataModule(AttentionDataModule):
         ]
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        return Split([self._encoded(example, tokenizer) for example in self.kept])
+        items = [self._encoded(example, tokenizer) for example in self.kept]
+        # A sentence is never cut: where it does not fit, its links may be lost.
+        fitting = [item for item in items if len(item.input_ids) < self.max_pieces and len(item.example.gold["links"])]
+        return Split(fitting, skipped=len(items) - len(fitting))
 
     def _encoded(self, example: FrameExample, tokenizer: PreTrainedTokenizerBase) -> Encoded:
         ids, inputs, encoding = encode_texts((example.text,), tokenizer, self.max_pieces)
@@ -98,7 +104,7 @@ def tokens_of(span: Span, encoding: object) -> list[int]:
 
 
 def filtered(
-    examples: list[FrameExample], max_words: int, max_element: int, min_distance: int
+    examples: list[FrameExample], max_words: int, max_element: int, min_distance: int, one_target: bool = False
 ) -> tuple[list[FrameExample], dict[str, int]]:
     """The examples that pass all filters, each with the elements that do, and how many each filter removes, in turn."""
     filters: list[tuple[str, Callable[[FrameExample], FrameExample | None]]] = [
@@ -113,6 +119,9 @@ def filtered(
             lambda e: _keeping(e, lambda x: min(distance(e, x.span, t) for t in e.targets) >= min_distance),
         ),
     ]
+    if one_target:
+        targets = Counter(example.text for example in examples)
+        filters.insert(1, ("in a sentence with several", lambda e: e if targets[e.text] == 1 else None))
     removed = {}
     for reason, keep in filters:
         left = [kept for example in examples if (kept := keep(example))]

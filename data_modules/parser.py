@@ -47,6 +47,8 @@ class Parser:
     @property
     def relations(self) -> list[str]:
         """The names of all dependencies that the pipeline knows."""
+        if not self._load().has_pipe("parser"):
+            raise ConfigError(f"parser={self.name}: this pipeline finds no dependencies.")
         return sorted(self._load().get_pipe("parser").labels)
 
     def _load(self) -> object:
@@ -56,9 +58,9 @@ class Parser:
 
                 self.pipeline = spacy.load(self.name, exclude=["ner", "lemmatizer"])
             except ImportError as error:
-                raise ConfigError("data.parser: spaCy is not installed; run `make setup`, or pip install spacy.") from error
+                raise ConfigError("parser: spaCy is not installed; run `make setup`, or pip install spacy.") from error
             except OSError as error:
-                raise ConfigError(f"data.parser={self.name}: no spaCy pipeline of that name or in that folder.") from error
+                raise ConfigError(f"parser={self.name}: no spaCy pipeline of that name or in that folder.") from error
         return self.pipeline
 
 

@@ -50,7 +50,7 @@ class TreebankTokenDataModule(TreebankDataModule):
             "sentence": np.where(of_token >= 0, 0, -1).astype(np.int8),
             "dependencies": np.array(pairs, dtype=np.int32),
             "dependency_relations": np.array(numbers, dtype=np.int32),
-            "features": np.where(of_token >= 0, gold["features"][of_token], 0) | special_features(classes),
+            "features": np.where(of_token >= 0, gold["features"][of_token.clip(0)], 0) | special_features(classes),
             **{name: token_pairs(of_token, gold[name]) for name in LINKS},
         }
         ids = item.input_ids

@@ -39,9 +39,20 @@ def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedM
     model, report = AutoModelForSequenceClassification.from_pretrained(
         folder, dtype=torch.float32, output_loading_info=True, **options
     )
+    if trained:
+        require_labels(folder, options["id2label"])
     if trained and report["missing_keys"]:
         raise InputError(
             f"{folder}: has no trained classification head; fine-tune first (experiment=kovaleva_glue) "
             "and name the model folder of that run with encoder.name=."
         )
     return model
+
+
+def require_labels(folder: str | Path, expected: dict[int, str]) -> None:
+    """Refuse a model that was trained for other labels, or the same in another order; unnamed labels pass."""
+    named = AutoConfig.from_pretrained(folder).id2label
+    unnamed = all(str(name).startswith("LABEL_") for name in named.values())
+    if not unnamed and {int(number): name for number, name in named.items()} != expected:
+        found, wanted = (", ".join(map(str, labels.values())) for labels in (named, expected))
+        raise InputError(f"{folder}: was trained for the labels {found}, the task has {wanted}.")

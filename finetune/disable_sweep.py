@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError, require_choice
 from data_modules.glue import require_task
-from data_modules.model_files import model_folder
+from data_modules.model_files import model_folder, weights_sha256
 from finetune.ablation import is_fast, without_each_head, without_each_layer
 from finetune.classifier_model import load_classifier
 from finetune.glue_scores import predicted
@@ -49,12 +49,17 @@ class DisableSweep(pl.LightningModule):
         super().__init__()
         require_choice("module.units", units, UNITS)
         require_choice("module.how", how, WAYS)
+        if replicates < 1:
+            raise ConfigError(f"module.replicates={replicates}: expected at least 1.")
         self.task, self.folder = require_task(facts), Path(folder)
         self.layers, self.heads = facts["layers"], facts["heads"]
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         self.importance = importance and units == "heads"
         folders = [Path(facts["folder"]), *map(model_folder, checkpoints)]
-        self.models = torch.nn.ModuleList(self._open(folder) for folder in dict.fromkeys(folders))
+        folders = list(dict.fromkeys(folders))
+        self.models = torch.nn.ModuleList(self._open(folder) for folder in folders)
+        weights = [weights_sha256(str(folder), folder, None) for folder in folders]
+        self.identity = f"{units} {how} {self.importance} {weights}"
         self.seen = SweepResults()
         self.found: dict[str, object] = {}
 
@@ -66,7 +71,7 @@ class DisableSweep(pl.LightningModule):
         return model
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        file = self.folder / f"{self.trainer.global_rank}_{batch_idx:05d}_{digest(batch.inputs['input_ids'])}.npz"
+        file = self.folder / f"{digest(self.identity, batch.inputs['input_ids'])}.npz"
         if file.is_file():
             with np.load(file, allow_pickle=False) as stored:
                 parts = {name: torch.from_numpy(stored[name]).to(self.device) for name in stored.files}
@@ -80,7 +85,7 @@ class DisableSweep(pl.LightningModule):
         outputs, importance = [], []
         for model in self.models:
             changed = UNITS[self.units](model, batch.inputs, self.how).flatten(0, -3)
-            outputs.append(torch.cat([model(**batch.inputs).logits[None], changed]))
+            outputs.append(torch.cat([model(**batch.inputs).logits[None], changed]).float())
             if self.importance:
                 importance.append(head_importance(model, batch.inputs, labels, self.task).flatten(1))
         nothing = torch.zeros(len(labels), 0, device=labels.device)
@@ -194,9 +199,10 @@ class SweepResults(Metric):
         return labels[order], outputs[order], importance[order]
 
 
-def digest(tensor: Tensor) -> str:
-    """A short name for the content of a batch."""
-    return hashlib.sha256(tensor.cpu().numpy().tobytes()).hexdigest()[:12]
+def digest(identity: str, tokens: Tensor) -> str:
+    """A name for what is computed of a batch, by the models, what is done to them, and the batch's tokens."""
+    content = f"{identity} {tuple(tokens.shape)}".encode() + tokens.cpu().numpy().tobytes()
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def save_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -26,8 +26,8 @@ def disabled(model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = 
     mask = HeadMask(model, heads, how)
     before = model.config._attn_implementation
     hooks = [
-        model.register_forward_pre_hook(mask.start),
-        model.register_forward_hook(mask.stop, always_call=True),
+        model.base_model.register_forward_pre_hook(mask.start),
+        model.base_model.register_forward_hook(mask.stop, always_call=True),
     ]
     try:
         model.set_attn_implementation(IMPLEMENTATION)

@@ -34,7 +34,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
                 "published": row.published if "published" in row else row_cfg.published.get(row.metric),
                 "metric": row.metric,
             }
-            | {name.removeprefix("test/"): results["metrics"].get(name) for name in ("test/control", "test/selectivity")}
+            | {name.removeprefix("test/"): results["metrics"].get(name) for name in cfg.columns}
         )
     table = {
         "experiment": cfg.experiment_name,
@@ -63,9 +63,9 @@ def folder_name(label: str, row: DictConfig, overrides: list[str]) -> str:
 
 
 def compose_row(cfg: DictConfig, experiment: str, folder: Path, overrides: list[str]) -> DictConfig:
-    """The configuration of a row: its experiment, the table's own data settings, the row's, then the user's overrides."""
+    """The configuration of a row: its experiment, the table's data settings, the user's overrides, the row's own."""
     given = [text for text in HydraConfig.get().overrides.task if text.lstrip("+~").partition("=")[0] not in OF_THE_TABLE]
     shared = [f"data.cache={str(cfg.data.cache).lower()}"]
-    row = compose("train", [f"experiment={experiment}", *shared, *overrides, *given])
+    row = compose("train", [f"experiment={experiment}", *shared, *given, *overrides])
     row.experiment_name, row.run_dir = experiment, str(folder)
     return row

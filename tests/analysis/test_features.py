@@ -232,7 +232,7 @@ def test_two_processes_count_as_one(at, compared, batch, glue_facts):
 
 def test_data_without_features_is_refused(glue_facts):
     with pytest.raises(
-        ConfigError, match="^analyses: FeatureAttention needs features; name a spaCy pipeline with data.parser=.$"
+        ConfigError, match="^analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.$"
     ):
         FeatureAttention({**glue_facts, "features": False})
 

@@ -154,7 +154,7 @@ def test_an_empty_sieve_is_untested_not_nan(random_batch, role_facts):
 def test_a_constant_head_gets_p_zero_or_one():
     means, counts = np.array([[4.0, 2.0, 3.0]]), np.array([[5]])
     assert role_p_values(means, np.zeros((1, 3)), counts, 3.0, "normal").tolist() == [[0, 1, 1]]
-    assert role_p_values(np.array([[4.0]]), np.array([[np.nan]]), np.array([[1]]), 3.0, "normal").tolist() == [[0]]
+    assert np.isnan(role_p_values(np.array([[4.0]]), np.array([[np.nan]]), np.array([[1]]), 3.0, "normal")).all()
     assert np.isnan(role_p_values(means, means * np.nan, np.array([[0]]), 3.0, "normal")).all()
 
 
@@ -212,7 +212,7 @@ def test_the_released_variants_by_hand(random_batch, role_facts):
     scores = torch.cat(metric.scores)[:, 0, 0].double().numpy()
     expected = stats.t.sf((scores.mean() - 3) / (scores.std() / np.sqrt(2)), 1)
     assert found["heads"]["sieve:local"]["p"][0][0] == pytest.approx(expected, rel=1e-6)
-    assert found["heads"]["sieve:block"]["n"][0][0] == 1
+    assert "sieve:block" not in found["heads"]  # one input alone tests nothing
 
 
 def test_shuffles_move_real_columns_only_and_depend_on_the_input_only():
@@ -227,10 +227,9 @@ def test_shuffles_move_real_columns_only_and_depend_on_the_input_only():
 
 
 def test_the_permutation_p_counts_the_true_order_among_the_shuffles():
-    scores = np.full((4, 1, 1), 2.0)
-    null = np.array([1.0, 3.0, 2.0])
-    shuffled = np.broadcast_to(null[None, :, None], (4, 3, 1))
-    assert permutation_p(scores, shuffled, np.ones((4, 1), dtype=bool), 3).tolist() == [[(1 + 2) / 4]]
+    shuffled = np.array([1.0, 3.0, 2.0]).reshape(3, 1, 1)
+    assert permutation_p(np.array([[2.0]]), shuffled).tolist() == [[(1 + 2) / 4]]
+    assert np.isnan(permutation_p(np.array([[np.nan]]), shuffled)).all()
 
 
 def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):

@@ -232,17 +232,17 @@ def test_without_a_parser_there_are_no_features(minilm):
 def test_a_pipeline_that_is_not_there_is_a_configuration_error(name, minilm):
     pytest.importorskip("spacy")
     data = GlueDataModule("sst2", encoder=minilm, limit=1, parser=name)
-    with pytest.raises(ConfigError, match=f"^data.parser={name}: no spaCy pipeline of that name or in that folder.$"):
+    with pytest.raises(ConfigError, match=f"^parser={name}: no spaCy pipeline of that name or in that folder.$"):
         data.require(["test"])
 
 
 def test_a_folder_that_is_no_pipeline_is_a_configuration_error(tmp_path):
     pytest.importorskip("spacy")
-    with pytest.raises(ConfigError, match=f"^data.parser={tmp_path}: no spaCy pipeline"):
+    with pytest.raises(ConfigError, match=f"^parser={tmp_path}: no spaCy pipeline"):
         next(Parser(str(tmp_path)).parse(["a"]))
 
 
 def test_without_spacy_the_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ConfigError, match="^data.parser: spaCy is not installed; run `make setup`"):
+    with pytest.raises(ConfigError, match="^parser: spaCy is not installed; run `make setup`"):
         next(Parser(PIPELINE).parse(["a"]))

@@ -77,6 +77,14 @@ def test_every_architecture_gets_uniform_rows_over_its_real_tokens(tiny_classifi
 
 
 @torch.no_grad()
+def test_the_encoder_alone_has_its_heads_disabled_too(tiny_classifier, inputs):
+    model, seen = tiny_classifier("bert"), []
+    with disabled(model, [(2, 3)]), weights_go_to(seen.append):
+        model.bert(**inputs)
+    torch.testing.assert_close(seen[1][0, 2], torch.full((6, 6), 1 / 6))
+
+
+@torch.no_grad()
 def test_a_batch_of_one_equals_its_place_in_a_padded_batch(tiny_classifier, inputs):
     model = tiny_classifier("bert")
     with disabled(model, [(1, 1), (3, 2)]):
@@ -114,7 +122,7 @@ def test_it_comes_off_after_an_exception_and_touches_no_other_model(tiny_classif
             model()
         torch.testing.assert_close(other(**inputs).logits, others)
     assert model.config._attn_implementation == before
-    assert not model._forward_hooks and not model._forward_pre_hooks
+    assert not model.bert._forward_hooks and not model.bert._forward_pre_hooks
     torch.testing.assert_close(model(**inputs).logits, whole)
 
 

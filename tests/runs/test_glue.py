@@ -85,7 +85,7 @@ def test_table_1_has_a_row_for_each_task_and_start(tmp_path):
         (("experiment=kovaleva_glue", "module.disable=[[7,1]]"), 2, "head [7, 1]: expected [layer, head]"),
         (("experiment=kovaleva_disable_heads",), 1, "has no trained classification head; fine-tune first"),
         (("experiment=kovaleva_drift",), 2, "needs a second model; name its folder with tuned="),
-        (("experiment=kovaleva_features", "data.parser=nothing"), 2, "data.parser=nothing: no spaCy pipeline"),
+        (("experiment=kovaleva_features", "parser=nothing"), 2, "parser=nothing: no spaCy pipeline"),
     ],
 )
 def test_a_mistake_is_one_sentence(overrides, status, sentence, tmp_path):
