@@ -90,7 +90,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """The examples as the encoder sees them."""
         tokenizer = self.encoder.tokenizer()
         positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
-        least = tokenizer.num_special_tokens_to_add(pair=True) + 1
+        least = tokenizer.num_special_tokens_to_add(pair=self.units == "tokens") + 1
         if self.max_pieces < least:
             raise ConfigError(f"data.max_pieces={self.max_pieces}: expected at least {least}.")
         if self.max_pieces > positions:

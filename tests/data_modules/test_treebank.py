@@ -95,7 +95,8 @@ def test_facts(two, minilm):
         "relations": [2, 1, 0, 5, 3],
     }
     sizes = {"layers": 6, "heads": 12, "hidden_size": 384, "vector_size": 0}
-    assert facts == {"kind": "treebank", **sizes, "relations": relations, "shown": [shown]}
+    of_maps = {"maps": "attention", "compared": False, "encoder_sha256": minilm.sha256}
+    assert facts == {"kind": "treebank", **of_maps, **sizes, "relations": relations, "shown": [shown]}
 
 
 @pytest.mark.parametrize(("count", "held_out"), [(2, 1), (9, 1), (10, 1), (29, 2), (140, 14)])

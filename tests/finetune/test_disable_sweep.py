@@ -52,7 +52,7 @@ def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_pa
     changes = found["heads"]["change_without_head"]["value"]
     for layer, head in [(1, 1), (2, 4), (3, 2)]:
         expected = score_without(data, [[layer, head]]) - baseline
-        assert changes[layer - 1][head - 1] == pytest.approx(expected, abs=1e-4)
+        assert changes[layer - 1][head - 1] == pytest.approx(expected, abs=1e-3)  # of 100, from float32 logits
     assert len(found["tables"]["disabled"]) == 12
 
 
