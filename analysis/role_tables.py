@@ -34,6 +34,17 @@ def quantile_rows(scores: np.ndarray, defined: np.ndarray) -> list[dict]:
     ]
 
 
+def head_histogram(scores: np.ndarray, defined: np.ndarray, means: np.ndarray, names: list[str], heads: int) -> list[dict]:
+    """How the scores of one head for one role are spread over inputs: the pair with the highest mean."""
+    means = np.where(defined.sum(0)[:, None] > 1, means, np.nan)
+    if not np.isfinite(means).any():
+        return []
+    role, place = np.unravel_index(np.nanargmax(means), means.shape)
+    counts, edges = np.histogram(scores[defined[:, role], place, role], bins=20)
+    what = {"head": f"{place // heads + 1}-{place % heads + 1}", "role": names[role]}
+    return [{**what, "from": float(edges[n]), "to": float(edges[n + 1]), "count": int(c)} for n, c in enumerate(counts)]
+
+
 def histogram_rows(p_values: np.ndarray) -> list[dict]:
     """How many p-values lie in each twentieth of the way from 0 to 1."""
     counts, edges = np.histogram(p_values[np.isfinite(p_values)], bins=20, range=(0, 1))

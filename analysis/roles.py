@@ -8,7 +8,7 @@ from scipy.stats import norm, spearmanr
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.role_tables import broad_roles, histogram_rows, overlap_rows, quantile_rows
+from analysis.role_tables import broad_roles, head_histogram, histogram_rows, overlap_rows, quantile_rows
 from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
 from analysis.sieve_scores import bias_scores, entropy_scores, shuffled_columns, sieve_weights
 from analysis.significance import CORRECTIONS
@@ -95,6 +95,7 @@ class HeadRoles(Analysis):
                 "tau_curve": self._tau_rows(means, deviations, counts),
                 "score_quantiles": quantile_rows(scores, defined),
                 "p_histogram": histogram_rows(p_values),
+                "head_histogram": head_histogram(scores, defined, means, list(self.sieves), self.heads),
                 "assigned": self._assigned_rows(assigned),
                 "change_by_third": self._change_rows(scores, defined),
             },

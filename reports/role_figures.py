@@ -25,8 +25,8 @@ def role_figures(results: Mapping, heads: Sequence[Mapping], folder: Path) -> No
 
 
 def distributions(tables: Mapping, tau: float, folder: Path) -> None:
-    """The cumulative distribution of all scores with its mean and tau, and the histogram of p-values (Figures 2 and 3)."""
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(6.4, 2.6))
+    """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
+    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(9.2, 2.6))
     points = tables["score_quantiles"]
     if points:
         left.plot([point["score"] for point in points], [point["share"] for point in points], color=OURS)
@@ -35,6 +35,14 @@ def distributions(tables: Mapping, tau: float, folder: Path) -> None:
         left.set_xlim(0, min(points[-1]["score"], 4 * max(tau, points[0]["mean"])))
         left.legend(fontsize=7)
     left.set(xlabel="sieve bias score", ylabel="share of scores", title="all heads, roles and inputs")
+    own = tables["head_histogram"]
+    if own:
+        middle.bar(
+            [b["from"] for b in own], [b["count"] for b in own], own[0]["to"] - own[0]["from"], align="edge", color=OURS
+        )
+        middle.axvline(tau, color="black", linestyle=":")
+        middle.set_title(f"head {own[0]['head']}, {own[0]['role']}")
+    middle.set(xlabel="sieve bias score", ylabel="inputs")
     bars = tables["p_histogram"]
     right.bar([bar["from"] for bar in bars], [bar["count"] for bar in bars], 0.045, align="edge", color=OURS)
     right.set(xlabel="p-value", ylabel="heads × roles", title="p-values", yscale="symlog")

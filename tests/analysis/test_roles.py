@@ -151,6 +151,17 @@ def test_an_empty_sieve_is_untested_not_nan(random_batch, role_facts):
     assert "sieve:never" not in found["heads"]
 
 
+def test_the_histogram_is_that_of_the_highest_head_and_role(random_batch, role_facts):
+    metric = HeadRoles(role_facts, ALL, permutations=0)
+    metric.update(random_batch(LENGTHS, GOLD))
+    found = metric.compute()
+    bars = found["tables"]["head_histogram"]
+    grid = np.array(found["heads"][f"sieve:{bars[0]['role']}"]["value"])
+    layer, head = map(int, bars[0]["head"].split("-"))
+    assert sum(bar["count"] for bar in bars) == found["heads"][f"sieve:{bars[0]['role']}"]["n"][0][0]
+    assert grid[layer - 1, head - 1] == grid.max()
+
+
 def test_a_constant_head_gets_p_zero_or_one():
     means, counts = np.array([[4.0, 2.0, 3.0]]), np.array([[5]])
     assert role_p_values(means, np.zeros((1, 3)), counts, 3.0, "normal").tolist() == [[0, 1, 1]]
