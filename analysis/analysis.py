@@ -22,7 +22,10 @@ class Findings(TypedDict, total=False):
 
 
 class Analysis(Metric):
-    """Counts what each batch shows; every state is a sum, so that several processes count as one."""
+    """Counts what each batch shows (`update`) and says what was found (`compute` gives Findings).
+
+    Every state is a sum, or has a row for each input where a test needs them all, so that several processes count as one.
+    """
 
     full_state_update = False
     kind: str | tuple[str, ...]  # of data
@@ -43,12 +46,6 @@ class Analysis(Metric):
     def add_sum(self, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> None:
         """A state that starts at zero."""
         self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
-
-    def update(self, batch: AttentionBatch) -> None:
-        raise NotImplementedError
-
-    def compute(self) -> Findings:
-        raise NotImplementedError
 
     def grid(self, values: Tensor | np.ndarray) -> list[list[float]]:
         """One number per map as rows of layers."""

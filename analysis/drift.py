@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from analysis.analysis import Analysis, Findings, flat_maps
-from analysis.bootstrap import interval, poisson_weights
+from analysis.bootstrap import interval, poisson_weights, require_replicates
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError
 
@@ -21,7 +21,7 @@ class HeadDrift(Analysis):
         super().__init__(facts)
         if not facts["compared"]:
             raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned=.")
-        self.replicates, self.seed = replicates, seed
+        self.replicates, self.seed = require_replicates(replicates), seed
         maps = self.layers * self.heads
         self.add_sum("total", maps)
         self.add_sum("inputs")

@@ -7,33 +7,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.bootstrap import interval, poisson_weights
+from analysis.analysis import Findings, flat_maps, head_name
+from analysis.bootstrap import interval, poisson_weights, require_replicates
 from analysis.links import largest, link_attention, link_places
+from analysis.shown_maps import ShowsMaps
 from data_modules.batch import AttentionBatch
 
 DIRECTIONS = ("target_to_element", "element_to_target")
 
 
-class FrameHeads(Analysis):
+class FrameHeads(ShowsMaps):
     """Per input the largest attention among the linked token pairs; averaged over inputs. The highest heads are marked."""
 
     kind = "frames"
 
     def __init__(self, facts: Mapping, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
-        self.percentile, self.replicates, self.seed = percentile, replicates, seed
+        self.percentile, self.replicates, self.seed = percentile, require_replicates(replicates), seed
         self.filters, self.shown = facts["filters"], facts["shown"]
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
         self.add_sum("inputs")
         self.add_sum("drawn_total", replicates, len(DIRECTIONS) * maps)
         self.add_sum("drawn_inputs", replicates)
-        self.register_buffer(
-            "shown_index", torch.tensor([s["index"] for s in self.shown], dtype=torch.long), persistent=False
-        )
-        longest = max(len(s["tokens"]) for s in self.shown)
-        self.add_sum("shown_maps", len(self.shown), maps, longest, longest, dtype=torch.float32)
+        self.keep_maps_of(self.shown, [len(sentence["tokens"]) for sentence in self.shown])
 
     def update(self, batch: AttentionBatch) -> None:
         values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
@@ -42,10 +39,7 @@ class FrameHeads(Analysis):
         self.inputs += len(values)
         self.drawn_total += weights @ values.flatten(1)
         self.drawn_inputs += weights.sum(1)
-        size = min(self.shown_maps.shape[-1], batch.mask.shape[1])
-        here = (self.shown_index[:, None] == batch.index).float()
-        maps = flat_maps(batch)[:, :, :size, :size]
-        self.shown_maps[:, :, :size, :size] += (here @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+        self.keep_maps(batch)
 
     def compute(self) -> Findings:
         means = (self.total / self.inputs).cpu()

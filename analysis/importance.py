@@ -6,40 +6,30 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps
+from analysis.analysis import Findings, flat_maps
+from analysis.input_means import InputMeans
 from data_modules.batch import AttentionBatch
 from data_modules.segments import TOKEN_CLASSES
 
 CLASSES = ("sep", "punctuation", "other")
 
 
-class TargetImportance(Analysis):
+class TargetImportance(InputMeans):
     """The mean cell of each map over the columns of a class, averaged over the segments that have the class."""
 
     kind = "segments"
     takes = "gradients"
 
     def __init__(self, facts: Mapping) -> None:
-        super().__init__(facts)
-        self.add_sum("total", len(CLASSES), self.layers * self.heads)
-        self.add_sum("segments", len(CLASSES))
+        super().__init__(facts, [f"importance_of_{name}" for name in CLASSES])
 
     def update(self, batch: AttentionBatch) -> None:
-        means, defined = mean_by_target(flat_maps(batch), batch.mask, batch.gold["token_class"])
-        self.total += (means * defined[..., None]).sum(0, dtype=torch.float64)
-        self.segments += defined.sum(0)
+        self.count(*mean_by_target(flat_maps(batch), batch.mask, batch.gold["token_class"]))
 
     def compute(self) -> Findings:
-        means = self.total / self.segments[:, None]
         return {
-            "metrics": {f"importance_of_{name}": float(mean.mean()) for name, mean in zip(CLASSES, means, strict=True)},
-            "heads": {
-                f"importance_of_{name}": {
-                    "value": self.grid(mean),
-                    "n": self.grid(count.expand(self.layers * self.heads)),
-                }
-                for name, mean, count in zip(CLASSES, means, self.segments, strict=True)
-            },
+            "metrics": {name: float(mean.mean()) for name, mean in self.means().items()},
+            "heads": self.mean_grids(),
         }
 
 

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps, head_name
+from analysis.analysis import Findings, flat_maps, head_name
 from analysis.bootstrap import interval, poisson_weights, require_replicates
 from analysis.folds import FOLDS, held_out
+from analysis.shown_maps import ShowsMaps
 from analysis.significance import holm, mcnemar
 from data_modules.batch import AttentionBatch
 from data_modules.errors import ConfigError, did_you_mean, require_choice
@@ -20,7 +21,7 @@ NOT_SCORED = ("punct", "root")
 POSSESSIVE = ("poss", "nmod:poss")
 
 
-class RelationHeads(Analysis):
+class RelationHeads(ShowsMaps):
     """How often the word that a head attends to most is the gold head, per relation, head and direction."""
 
     kind = "treebank"
@@ -44,9 +45,6 @@ class RelationHeads(Analysis):
         clitic = [name in POSSESSIVE for name in facts["relations"]]
         self.register_buffer("members", members, persistent=False)
         self.register_buffer("is_possessive", torch.tensor(clitic), persistent=False)
-        self.register_buffer(
-            "shown_index", torch.tensor([s["index"] for s in self.shown], dtype=torch.long), persistent=False
-        )
         maps, rows = len(DIRECTIONS) * self.layers * self.heads, len(self.names)
         self.add_sum("correct", FOLDS, maps, rows)
         self.add_sum("count", FOLDS, rows)
@@ -54,8 +52,7 @@ class RelationHeads(Analysis):
         self.add_sum("both_correct", maps, len(OFFSETS), rows)
         self.add_sum("drawn_correct", replicates, maps, rows, dtype=torch.float32)
         self.add_sum("drawn_count", replicates, rows, dtype=torch.float32)
-        longest = max((len(s["words"]) + 1 for s in self.shown), default=0)
-        self.add_sum("shown_maps", len(self.shown), self.layers * self.heads, longest, longest, dtype=torch.float32)
+        self.keep_maps_of(self.shown, [len(sentence["words"]) + 1 for sentence in self.shown])
 
     def update(self, batch: AttentionBatch) -> None:
         heads, relations = batch.gold["heads"], batch.gold["relations"].clamp(min=0)
@@ -80,13 +77,7 @@ class RelationHeads(Analysis):
         weights = poisson_weights(batch.index, self.replicates, self.seed)
         self.drawn_correct += (weights @ sentence_right.flatten(1)).view_as(self.drawn_correct)
         self.drawn_count += weights @ sentence_count
-        self._keep_shown(batch)
-
-    def _keep_shown(self, batch: AttentionBatch) -> None:
-        size = min(self.shown_maps.shape[-1], batch.mask.shape[1])
-        here = (self.shown_index[:, None] == batch.index).float()
-        maps = flat_maps(batch)[:, :, :size, :size]
-        self.shown_maps[:, :, :size, :size] += (here @ maps.flatten(1)).unflatten(1, maps.shape[1:])
+        self.keep_maps(batch)
 
     def compute(self) -> Findings:
         correct, count = self.correct.sum(0), self.count.sum(0)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from analysis.analysis import head_name
+
 BROAD_ROLES = ("local", "delimiter", "block", "syntactic")
 
 
@@ -41,7 +43,7 @@ def head_histogram(scores: np.ndarray, defined: np.ndarray, means: np.ndarray, n
         return []
     role, place = np.unravel_index(np.nanargmax(means), means.shape)
     counts, edges = np.histogram(scores[defined[:, role], place, role], bins=20)
-    what = {"head": f"{place // heads + 1}-{place % heads + 1}", "role": names[role]}
+    what = {"head": head_name(int(place), heads), "role": names[role]}
     return [{**what, "from": float(edges[n]), "to": float(edges[n + 1]), "count": int(c)} for n, c in enumerate(counts)]
 
 

@@ -45,6 +45,10 @@ class HeadRoles(Analysis):
         require_choice("analyses.roles.correction", correction, CORRECTIONS)
         if not isinstance(tau, (int, float)) and tau != "auto":
             raise ConfigError(f"analyses.roles.tau={tau}: expected a number or auto.")
+        if not 0 < level < 1:
+            raise ConfigError(f"analyses.roles.level={level}: expected a number between 0 and 1.")
+        if permutations < 0:
+            raise ConfigError(f"analyses.roles.permutations={permutations}: expected 0 or more.")
         self.sieves, self.relations = dict(sieves), list(facts["relations"])
         self.tau, self.level, self.correction = tau, level, correction
         self.permutations, self.seed = permutations, seed

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from analysis.links import link_places
 from data_modules.errors import require_choice
 from data_modules.segments import TOKEN_CLASSES
 
@@ -51,14 +52,11 @@ def syntactic(
     gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], only: Sequence[str] | None = None
 ) -> Sieve:
     """The tokens in a dependency with each token; with `only`, from a dependent to its head by these relations."""
-    pairs = gold["dependencies"]
-    ends = pairs.unflatten(1, (-1, 2)) if pairs.shape[1] else pairs.new_zeros(len(pairs), 0, 2)
-    there = (ends >= 0).all(-1)
+    start, end, there = link_places(gold["dependencies"])
     if only is not None:
         wanted = torch.tensor([name in only for name in relations] or [False], device=real.device)
         there = there & wanted[gold["dependency_relations"].clamp(min=0)]
     size = real.shape[1]
-    start, end = ends.clamp(min=0).unbind(-1)
     cells = torch.where(there, start * size + end, size * size)  # padding falls into one cell behind the last
     matrix = torch.zeros(len(real), size * size + 1, dtype=torch.bool, device=real.device).scatter(1, cells, True)
     links = matrix[:, :-1].unflatten(1, (size, size))

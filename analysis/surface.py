@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps
+from analysis.analysis import Findings, flat_maps
 from analysis.entropy import row_entropy
+from analysis.input_means import InputMeans
 from data_modules.batch import AttentionBatch
 from data_modules.segments import TOKEN_CLASSES
 
@@ -17,38 +18,28 @@ QUANTITIES = (*OFFSETS, *CLASSES, "sep_to_sep", "entropy", "cls_entropy")
 RELEASED_SMOOTHING = 0.0001
 
 
-class SurfacePatterns(Analysis):
+class SurfacePatterns(InputMeans):
     """Each quantity averaged over the tokens of a segment, then over the segments that have it."""
 
     kind = "segments"
 
     def __init__(self, facts: Mapping, released: bool = False) -> None:
-        super().__init__(facts)
+        super().__init__(facts, QUANTITIES)
         self.smoothing = RELEASED_SMOOTHING if released else 0.0
-        self.add_sum("total", len(QUANTITIES), self.layers * self.heads)
-        self.add_sum("segments", len(QUANTITIES))
 
     def update(self, batch: AttentionBatch) -> None:
-        values, defined = surface_values(flat_maps(batch), batch.mask, batch.gold["token_class"], self.smoothing)
-        self.total += (values * defined[..., None]).sum(0, dtype=torch.float64)
-        self.segments += defined.sum(0)
+        self.count(*surface_values(flat_maps(batch), batch.mask, batch.gold["token_class"], self.smoothing))
 
     def compute(self) -> Findings:
-        means = (self.total / self.segments[:, None]).reshape(-1, self.layers, self.heads)
-        grids = dict(zip(QUANTITIES, means, strict=True))
-        counts = dict(zip(QUANTITIES, self.segments.long().tolist(), strict=True))
-        per_head = [[1] * self.heads] * self.layers
+        means = self.means()
         return {
             "metrics": {
-                "heads_mostly_previous": int((grids["attention_to_previous"] > 0.5).sum()),
-                "heads_mostly_next": int((grids["attention_to_next"] > 0.5).sum()),
-                "cls_entropy_last_layer": float(grids["cls_entropy"][-1].mean()),
+                "heads_mostly_previous": int((means["attention_to_previous"] > 0.5).sum()),
+                "heads_mostly_next": int((means["attention_to_next"] > 0.5).sum()),
+                "cls_entropy_last_layer": float(means["cls_entropy"][-1].mean()),
             },
-            "tables": {"checks": published_sentences(grids)},
-            "heads": {
-                name: {"value": grid.tolist(), "n": (counts[name] * torch.tensor(per_head)).tolist()}
-                for name, grid in grids.items()
-            },
+            "tables": {"checks": published_sentences(means)},
+            "heads": self.mean_grids(),
         }
 
 

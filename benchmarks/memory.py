@@ -98,7 +98,7 @@ def stream_segments(file: str, encoder: str) -> int:
         batch = data.on_after_batch_transfer(host_batch, 0)
         for metric in metrics:
             metric.update(batch)
-    return int(metrics[0].segments.max())
+    return int(metrics[0].inputs.max())
 
 
 WRITERS = {"sentences": write_sentences, "segments": write_segments}

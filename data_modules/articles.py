@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from data_modules.errors import InputError
-from data_modules.model_files import local_path
+from data_modules.files import data_files
 
 HEADING = re.compile(r"^\s*(=(?: =)*)\s.+\s\1\s*$")
 JOINED = re.compile(r" @([-,.])@ ")  # how WikiText writes a hyphen, comma or point inside a word or number
@@ -22,15 +22,7 @@ class Article:
 
 def text_files(path: str | Path) -> list[Path]:
     """The file itself, or all files of a folder but hidden ones and data cards."""
-    path = local_path(path)
-    if path.is_dir():
-        files = sorted(f for f in path.iterdir() if f.is_file() and not f.name.startswith(".") and f.suffix != ".md")
-        if not files:
-            raise InputError(f"{path}: expected text files in this folder, found none.")
-        return files
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give a text file or a folder of them.")
-    return [path]
+    return data_files(path, lambda file: file.name[0] != "." and file.suffix != ".md", "text files", "a text file")
 
 
 def read_articles(file: Path) -> list[Article]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sys import intern
 
 from data_modules.errors import InputError
-from data_modules.model_files import local_path
+from data_modules.files import data_files
 
 COLUMNS = 10
 Row = tuple[int, list[str]]  # a line's number and its columns
@@ -34,15 +34,7 @@ class Sentence:
 
 def conllu_files(path: str | Path) -> list[Path]:
     """The file itself, or the *.conllu files of a folder."""
-    path = local_path(path)
-    if path.is_dir():
-        files = sorted(path.glob("*.conllu"))
-        if not files:
-            raise InputError(f"{path}: expected *.conllu files in this folder, found none.")
-        return files
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give a CoNLL-U file or a folder of them.")
-    return [path]
+    return data_files(path, lambda file: file.suffix == ".conllu", "*.conllu files", "a CoNLL-U file")
 
 
 def read_conllu(files: Iterable[Path], limit: int | None = None) -> list[Sentence]:

@@ -13,8 +13,8 @@ from data_modules.conll2012 import read_conll2012
 from data_modules.entities import read_entity_documents
 from data_modules.errors import InputError, require_choice, require_limit
 from data_modules.examples import Example
+from data_modules.files import data_files
 from data_modules.mentions import KINDS, Document, Mention
-from data_modules.model_files import local_path
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"
@@ -69,20 +69,13 @@ class DocumentDataModule(AttentionDataModule):
 
 def document_files(path: str | Path) -> list[Path]:
     """The file itself, or all files of a folder, also below it, that a reader takes."""
-    path = local_path(path)
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and suffix_of(file))
-        # CoNLL-2012 comes with its documents twice: with gold and with automatic annotation.
-        if any(file.name.endswith("_gold_conll") for file in files):
-            files = [file for file in files if not file.name.endswith("_auto_conll")]
-        if not files:
-            raise InputError(f"{path}: expected *.conllu or *_conll files in this folder, found none.")
-        return files
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give a *.conllu or *_conll file or a folder of them.")
-    if not suffix_of(path):
-        raise InputError(f"{path}: expected a name that ends in .conllu or _conll.")
-    return [path]
+    many, one = "*.conllu or *_conll files", "a *.conllu or *_conll file"
+    files = data_files(path, lambda file: suffix_of(file) is not None, many, one, below=True)
+    if not suffix_of(files[0]):
+        raise InputError(f"{files[0]}: expected a name that ends in .conllu or _conll.")
+    # CoNLL-2012 comes with its documents twice: with gold and with automatic annotation.
+    gold = any(file.name.endswith("_gold_conll") for file in files)
+    return [file for file in files if not (gold and file.name.endswith("_auto_conll"))]
 
 
 def suffix_of(file: Path) -> str | None:

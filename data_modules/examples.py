@@ -22,10 +22,14 @@ AT_ONCE = 1000  # examples that the tokenizer gets at once; what it says of them
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence with its gold annotation; every gold array starts with ROOT's place."""
+    """The words of a sentence, or the one or two texts of an input that is yet to be tokenised, with gold annotation.
+
+    Gold arrays of words start with ROOT's place. `annotation` is what a reader found and only tokenising makes into gold.
+    """
 
     words: tuple[str, ...]
     gold: dict[str, np.ndarray]
+    annotation: object = None
 
 
 @dataclass(frozen=True)

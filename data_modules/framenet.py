@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_modules.errors import InputError
-from data_modules.model_files import local_path
+from data_modules.files import data_files
 
 NAMESPACE = re.compile(r"^\{[^}]*\}")
 FORBIDDEN = ("<!DOCTYPE", "<!ENTITY")
@@ -37,15 +37,7 @@ class FrameExample:
 
 def framenet_files(path: str | Path) -> list[Path]:
     """The file itself, or the *.xml files of a folder."""
-    path = local_path(path)
-    if path.is_dir():
-        files = sorted(path.glob("*.xml"))
-        if not files:
-            raise InputError(f"{path}: expected *.xml files in this folder, found none.")
-        return files
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give a FrameNet XML file or a folder of them.")
-    return [path]
+    return data_files(path, lambda file: file.suffix == ".xml", "*.xml files", "a FrameNet XML file")
 
 
 def read_framenet(file: Path) -> list[FrameExample]:

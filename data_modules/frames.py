@@ -54,8 +54,7 @@ class FrameDataModule(AttentionDataModule):
             raise InputError(f"{self.path}: none of {len(found)} annotated targets is left ({counts or 'none found'}).")
         if any(element.core is None for example in kept for element in example.elements):
             log.warning("%s: does not say which elements are core, so all count as core.", self.path)
-        self.kept = kept
-        return {"test": [Example((example.text,), {}) for example in kept]}
+        return {"test": [Example((example.text,), {}, example) for example in kept]}
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -73,13 +72,13 @@ class FrameDataModule(AttentionDataModule):
             {
                 "index": place,
                 "tokens": tokenizer.convert_ids_to_tokens(item.input_ids.tolist()),
-                "frame": self.kept[place].frame,
+                "frame": item.example.annotation.frame,
             }
             for place, item in enumerate(items)
         ]
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        items = [self._encoded(example, tokenizer) for example in self.kept]
+        items = [self._encoded(example.annotation, tokenizer) for example in examples]
         # A sentence is never cut: where it does not fit, its links may be lost.
         fitting = [item for item in items if len(item.input_ids) < self.max_pieces and len(item.example.gold["links"])]
         return Split(fitting, skipped=len(items) - len(fitting))
@@ -91,10 +90,8 @@ class FrameDataModule(AttentionDataModule):
         links = np.array(
             [place for target in targets for element in elements for place in (target, element)], dtype=np.int32
         )
-        gold = {"links": links}
-        return Encoded(
-            Example((example.text,), gold), ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs
-        )
+        with_links = Example((example.text,), {"links": links}, example)
+        return Encoded(with_links, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 
 def tokens_of(span: Span, encoding: object) -> list[int]:

@@ -1,6 +1,6 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -13,8 +13,8 @@ from data_modules.conllu import lines
 from data_modules.errors import ConfigError, InputError, require_choice, require_limit
 from data_modules.examples import Encoded, Example, Split, encode_texts
 from data_modules.features import special_features
+from data_modules.files import local_path
 from data_modules.glue_tasks import TASKS, Task
-from data_modules.model_files import local_path
 from data_modules.parser import ParsedText, Parser, token_dependencies, token_features
 from data_modules.segments import token_classes
 
@@ -66,8 +66,18 @@ class GlueDataModule(AttentionDataModule):
 
     @property
     def facts(self) -> dict[str, object]:
-        own = {"task": self.name, "folder": str(self.encoder.folder), "features": self.parser is not None}
-        return {**super().facts, **own, "relations": self.relations}
+        own = {"task": self.name, "features": self.parser is not None, "relations": self.relations}
+        return {**super().facts, **own, "model": self._model_facts()}
+
+    def _model_facts(self) -> dict[str, object]:
+        """What those must know who load the encoder with a head of their own."""
+        encoder = self.encoder
+        return {
+            "folder": str(encoder.folder),
+            "init": encoder.init,
+            "dtype": str(encoder.dtype).removeprefix("torch."),
+            "remote": encoder.trust_remote_code,
+        }
 
     @cached_property
     def relations(self) -> list[str]:
@@ -167,8 +177,10 @@ def _hub_example(row: dict, columns: tuple[str, ...], where: str, task: Task) ->
     return labelled(tuple(row[column] for column in columns), where, label, task)
 
 
-def require_task(facts: dict) -> Task:
-    """The task of the data; an error where the data is of another kind."""
+def require_task(facts: Mapping) -> Task:
+    """The task of the data; an error where the data is of another kind, or the model not in float32."""
     if facts["kind"] != GlueDataModule.kind:
         raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts['kind']}.")
+    if facts["model"]["dtype"] != "float32":
+        raise ConfigError(f"encoder.dtype={facts['model']['dtype']}: a classifier is float32; trainer.precision= lowers it.")
     return TASKS[facts["task"]]

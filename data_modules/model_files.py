@@ -41,13 +41,6 @@ def packaged_folder(location: str, what: str, instead: str) -> Path:
     return Path(spec.submodule_search_locations[0]) / inside
 
 
-def local_path(name: str | Path) -> Path:
-    """The path of data: `package:NAME/sub/folder` inside an installed package, or as given."""
-    if str(name).startswith(PACKAGE):
-        return packaged_folder(str(name).removeprefix(PACKAGE), "data", "data.test=<file or folder>")
-    return Path(name).expanduser()
-
-
 def hub_folder(name: str) -> Path:
     """The local snapshot of a hub model: safetensors, or torch files where there are none."""
     from huggingface_hub import snapshot_download

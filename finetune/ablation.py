@@ -5,14 +5,14 @@ output projection; the heads of a layer are stacked along the batch; and the las
 which is all that the classifier reads. Other encoders take one full pass per head.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from finetune.head_mask import disabled
+from finetune.head_mask import Head, disabled, heads_of_layers
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]
@@ -27,32 +27,32 @@ def is_fast(model: PreTrainedModel) -> bool:
 
 def without_each_head(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer head batch output"]:
     """The logits with one head disabled."""
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
     if not is_fast(model):
-        return _one_pass_each(model, inputs, how, lambda layer, head: [(layer, head)])
+        every = [[head] for head in heads_of_layers(range(1, layers + 1), layers, heads)]
+        return _one_pass_each(model, inputs, how, every).unflatten(0, (layers, heads))
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
     return torch.stack([_tail(model, place, _changed_heads, states, real, how) for place in range(len(states))])
 
 
 def without_each_layer(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer batch output"]:
     """The logits with all heads of one layer disabled."""
-    heads = model.config.num_attention_heads
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
     if not is_fast(model):
-        whole = _one_pass_each(model, inputs, how, lambda layer, _: [(layer, head + 1) for head in range(heads)], heads=1)
-        return whole[:, 0]
+        every = [heads_of_layers([layer], layers, heads) for layer in range(1, layers + 1)]
+        return _one_pass_each(model, inputs, how, every)
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
     return torch.stack([_tail(model, place, _changed_layer, states, real, how)[0] for place in range(len(states))])
 
 
 def _one_pass_each(
-    model: PreTrainedModel, inputs: Inputs, how: str, chosen: object, heads: int | None = None
-) -> Float[Tensor, "layer head batch output"]:
-    layers, heads = model.config.num_hidden_layers, heads or model.config.num_attention_heads
+    model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[Head]]
+) -> Float[Tensor, "set batch output"]:
     rows = []
-    for layer in range(1, layers + 1):
-        for head in range(1, heads + 1):
-            with disabled(model, chosen(layer, head), how):
-                rows.append(model(**inputs).logits)
-    return torch.stack(rows).unflatten(0, (layers, heads))
+    for heads in sets:
+        with disabled(model, heads, how):
+            rows.append(model(**inputs).logits)
+    return torch.stack(rows)
 
 
 def layer_inputs(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch token size"]]:
@@ -69,7 +69,12 @@ def layer_inputs(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "
 
 
 def _tail(
-    model: PreTrainedModel, place: int, changed: object, states: list[Tensor], real: Bool[Tensor, "batch token"], how: str
+    model: PreTrainedModel,
+    place: int,
+    changed: Callable[..., Tensor],
+    states: list[Tensor],
+    real: Bool[Tensor, "batch token"],
+    how: str,
 ) -> Float[Tensor, "variant batch output"]:
     """The layer with its variants of attention, and all layers above it."""
     layers = model.base_model.encoder.layer

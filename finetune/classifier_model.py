@@ -15,10 +15,13 @@ INITS = ("pretrained", "normal")
 STANDARD_DEVIATION = 0.02
 
 
-def load_classifier(folder: str | Path, task: Task, init: str, seed: int, trained: bool = False) -> PreTrainedModel:
+def load_classifier(
+    folder: str | Path, task: Task, init: str, seed: int, trained: bool = False, remote: bool = False
+) -> PreTrainedModel:
     """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused."""
     require_choice("encoder.init", init, INITS)
     options = {
+        "trust_remote_code": remote,
         "num_labels": task.outputs,
         "problem_type": "single_label_classification" if task.labels else "regression",
         "label2id": {label: number for number, label in enumerate(task.labels or ("score",))},
@@ -30,7 +33,7 @@ def load_classifier(folder: str | Path, task: Task, init: str, seed: int, traine
             if init == "pretrained":
                 return _pretrained(folder, trained, options)
             config = AutoConfig.from_pretrained(folder, **options, initializer_range=STANDARD_DEVIATION)
-            return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+            return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32, trust_remote_code=remote)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError) as error:
         raise InputError(f"{folder}: no classifier with {task.outputs} outputs there ({first_line(error)}).") from error
 
@@ -40,7 +43,7 @@ def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedM
         folder, dtype=torch.float32, output_loading_info=True, **options
     )
     if trained:
-        require_labels(folder, options["id2label"])
+        require_labels(folder, options["id2label"], options["trust_remote_code"])
     if trained and report["missing_keys"]:
         raise InputError(
             f"{folder}: has no trained classification head; fine-tune first (experiment=kovaleva_glue) "
@@ -49,9 +52,9 @@ def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedM
     return model
 
 
-def require_labels(folder: str | Path, expected: dict[int, str]) -> None:
+def require_labels(folder: str | Path, expected: dict[int, str], remote: bool = False) -> None:
     """Refuse a model that was trained for other labels, or the same in another order; unnamed labels pass."""
-    named = AutoConfig.from_pretrained(folder).id2label
+    named = AutoConfig.from_pretrained(folder, trust_remote_code=remote).id2label
     unnamed = all(str(name).startswith("LABEL_") for name in named.values())
     if not unnamed and {int(number): name for number, name in named.items()} != expected:
         found, wanted = (", ".join(map(str, labels.values())) for labels in (named, expected))

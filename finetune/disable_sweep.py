@@ -10,7 +10,6 @@ import pytorch_lightning as pl
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor
-from torchmetrics import Metric
 from transformers import PreTrainedModel
 
 from data_modules.batch import AttentionBatch
@@ -22,10 +21,12 @@ from finetune.classifier_model import load_classifier
 from finetune.glue_scores import predicted
 from finetune.head_importance import head_importance
 from finetune.head_mask import WAYS
+from finetune.per_input import PerInput
 from finetune.weighted_scores import main_score, resampled
 
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
+SHOWN_ENDS = 5
 
 
 class DisableSweep(pl.LightningModule):
@@ -55,16 +56,18 @@ class DisableSweep(pl.LightningModule):
         self.layers, self.heads = facts["layers"], facts["heads"]
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         self.importance = importance and units == "heads"
-        folders = [Path(facts["folder"]), *map(model_folder, checkpoints)]
-        folders = list(dict.fromkeys(folders))
-        self.models = torch.nn.ModuleList(self._open(folder) for folder in folders)
+        if facts["model"]["init"] != "pretrained":
+            raise ConfigError(f"encoder.init={facts['model']['init']}: only a trained model can be swept.")
+        folders = list(dict.fromkeys([Path(facts["model"]["folder"]), *map(model_folder, checkpoints)]))
+        self.models = torch.nn.ModuleList(self._open(folder, facts["model"]["remote"]) for folder in folders)
         weights = [weights_sha256(str(folder), folder, None) for folder in folders]
         self.identity = f"{units} {how} {self.importance} {weights}"
-        self.seen = SweepResults()
+        self.seen = PerInput("labels", "outputs", "importance")
         self.found: dict[str, object] = {}
 
-    def _open(self, folder: Path) -> PreTrainedModel:
-        model = load_classifier(folder, self.task, "pretrained", self.seed, trained=True).eval().requires_grad_(False)
+    def _open(self, folder: Path, remote: bool) -> PreTrainedModel:
+        model = load_classifier(folder, self.task, "pretrained", self.seed, trained=True, remote=remote)
+        model = model.eval().requires_grad_(False)
         shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
         if shape != (self.layers, self.heads):
             raise ConfigError(f"{folder}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")
@@ -78,7 +81,7 @@ class DisableSweep(pl.LightningModule):
         else:
             parts = self._compute(batch)
             save_arrays(file, {name: tensor.cpu().numpy() for name, tensor in parts.items()})
-        self.seen.update(batch.index, batch.gold["label"].squeeze(1), parts["outputs"], parts["importance"])
+        self.seen.update(batch.index, labels=batch.gold["label"].squeeze(1), **parts)
 
     def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
         labels = batch.gold["label"].squeeze(1)
@@ -95,8 +98,7 @@ class DisableSweep(pl.LightningModule):
         }
 
     def on_test_epoch_end(self) -> None:
-        labels, outputs, importance = self.seen.compute()
-        labels = labels.reshape(-1)  # torchmetrics flattens what has one element
+        _, labels, outputs, importance = self.seen.rows().values()
         found = predicted(outputs.permute(1, 2, 0, 3), self.task).cpu().numpy()  # (model, unit, example)
         weights = resampled(len(labels), self.replicates, self.seed)
         gold, whole = labels.cpu().numpy(), np.ones((len(labels), 1))
@@ -168,35 +170,6 @@ class DisableSweep(pl.LightningModule):
         if self.found["importance"] is not None:
             grids["gradient_importance"] = {"value": self.found["importance"].reshape(self.layers, per_layer).tolist()}
         return grids
-
-
-SHOWN_ENDS = 5
-
-
-class SweepResults(Metric):
-    """The outputs of every example, joined over processes."""
-
-    full_state_update = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name in ("index", "labels", "outputs", "importance"):
-            self.add_state(name, [], dist_reduce_fx="cat")
-
-    def update(self, index: Tensor, labels: Tensor, outputs: Tensor, importance: Tensor) -> None:
-        for state, value in zip(
-            (self.index, self.labels, self.outputs, self.importance), (index, labels, outputs, importance), strict=True
-        ):
-            state.append(value)
-
-    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Labels, outputs and importance in the order of the data."""
-        index, labels, outputs, importance = (
-            torch.cat(state) if isinstance(state, list) else state
-            for state in (self.index, self.labels, self.outputs, self.importance)
-        )
-        order = index.argsort()
-        return labels[order], outputs[order], importance[order]
 
 
 def digest(identity: str, tokens: Tensor) -> str:

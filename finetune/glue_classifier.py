@@ -12,8 +12,9 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 from data_modules.batch import AttentionBatch
 from data_modules.glue import require_task
 from finetune.classifier_model import load_classifier
-from finetune.glue_scores import Predictions, prediction_rows, task_scores
+from finetune.glue_scores import prediction_rows, task_scores
 from finetune.head_mask import disabled, require_heads
+from finetune.per_input import PerInput
 
 WARMUP = 0.1
 NOT_DECAYED = ("bias", "LayerNorm", "layer_norm", "norm")
@@ -25,7 +26,6 @@ class GlueClassifier(pl.LightningModule):
     def __init__(
         self,
         facts: Mapping,
-        init: str = "pretrained",
         lr: float = 2e-5,
         weight_decay: float = 0.01,
         seed: int = 0,
@@ -34,10 +34,12 @@ class GlueClassifier(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.task = require_task(facts)
-        self.model: PreTrainedModel = load_classifier(facts["folder"], self.task, init, seed)
+        self.model: PreTrainedModel = load_classifier(
+            facts["model"]["folder"], self.task, facts["model"]["init"], seed, remote=facts["model"]["remote"]
+        )
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts["layers"], facts["heads"]), how
-        self.predictions = Predictions()
+        self.predictions = PerInput("logits", "labels")
         self.rows: list[dict[str, object]] = []
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
@@ -67,7 +69,7 @@ class GlueClassifier(pl.LightningModule):
         return loss
 
     def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        self.predictions.update(batch.index, self(batch), batch.gold["label"].squeeze(1))
+        self.predictions.update(batch.index, logits=self(batch), labels=batch.gold["label"].squeeze(1))
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         self.validation_step(batch, batch_idx)
@@ -79,7 +81,7 @@ class GlueClassifier(pl.LightningModule):
         self._log_scores("test")
 
     def _log_scores(self, part: str) -> None:
-        index, logits, labels = self.predictions.all()
+        index, logits, labels = self.predictions.rows().values()
         self.rows = prediction_rows(index, logits, labels, self.task)
         scores = task_scores(logits, labels, self.task)
         self.log_dict(

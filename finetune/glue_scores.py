@@ -2,45 +2,12 @@
 
 from collections.abc import Sequence
 
-import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
-from torchmetrics import Metric
 from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.classification import binary_f1_score, multiclass_accuracy
 
 from data_modules.glue_tasks import Task
-
-
-class Predictions(Metric):
-    """What a model says of every input, joined over processes."""
-
-    full_state_update = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name in ("index", "logits", "labels"):
-            self.add_state(name, [], dist_reduce_fx="cat")
-
-    def update(
-        self, index: Int[Tensor, "batch"], logits: Float[Tensor, "batch output"], labels: Shaped[Tensor, "batch"]
-    ) -> None:
-        self.index.append(index)
-        self.logits.append(logits.float())
-        self.labels.append(labels)
-
-    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Places, outputs and labels, in the order of the data."""
-        index, logits, labels = (
-            torch.cat(state) if isinstance(state, list) else state for state in (self.index, self.logits, self.labels)
-        )
-        order = index.argsort()
-        return index[order], logits[order], labels[order]
-
-    def all(self) -> tuple[Int[Tensor, "input"], Float[Tensor, "input output"], Shaped[Tensor, "input"]]:
-        """What `compute` gives, with its axes also where there is but one input, which torchmetrics flattens."""
-        index, logits, labels = self.compute()
-        return index.reshape(-1), logits.reshape(index.numel(), -1), labels.reshape(-1)
 
 
 def predicted(logits: Float[Tensor, "*shape output"], task: Task) -> Shaped[Tensor, "*shape"]:

@@ -9,13 +9,16 @@ from transformers import AutoTokenizer
 
 
 class SaveModel(pl.Callback):
-    """After the test of the best checkpoint, writes its model and tokenizer; the folder appears only when whole."""
+    """After the test of what was trained, writes its model and tokenizer; the folder appears only when whole."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
+        self.folder, self.trained = Path(folder), False
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.trained = True
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if not trainer.is_global_zero:
+        if not self.trained or not trainer.is_global_zero:
             return
         draft = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex}")
         try:

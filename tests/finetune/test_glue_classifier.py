@@ -111,6 +111,9 @@ def test_the_saved_folder_is_a_plain_model_with_the_same_outputs(rte, tmp_path):
     module = GlueClassifier(rte.facts)
     run = trainer(max_epochs=1, callbacks=[SaveModel(str(tmp_path / "model"))])
     run.test(module, datamodule=rte, verbose=False)
+    assert not (tmp_path / "model").exists()  # nothing was trained yet
+    run.fit(module, datamodule=rte)
+    run.test(module, datamodule=rte, verbose=False)
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
     inputs = AutoTokenizer.from_pretrained(tmp_path / "model")(
         "A bridge was built.", "There is a bridge.", return_tensors="pt"

@@ -9,7 +9,8 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 
 from data_modules.glue_tasks import TASKS
-from finetune.glue_scores import Predictions, predicted, prediction_rows, task_scores
+from finetune.glue_scores import predicted, prediction_rows, task_scores
+from finetune.per_input import PerInput
 
 METRICS = {
     "mrpc": ["f1", "accuracy"],
@@ -88,11 +89,11 @@ def test_the_label_or_the_score_is_predicted_on_any_leading_axes():
 
 
 def test_predictions_come_in_the_order_of_the_data():
-    seen = Predictions()
-    seen.update(torch.tensor([4, 1]), torch.tensor([[4.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
-    seen.update(torch.tensor([3]), torch.tensor([[3.0, 0.0]]), torch.tensor([1]))
-    seen.update(torch.tensor([0, 2]), torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([1, 0]))
-    index, logits, labels = seen.all()
+    seen = PerInput("logits", "labels")
+    seen.update(torch.tensor([4, 1]), logits=torch.tensor([[4.0, 0.0], [1.0, 0.0]]), labels=torch.tensor([0, 1]))
+    seen.update(torch.tensor([3]), logits=torch.tensor([[3.0, 0.0]]), labels=torch.tensor([1]))
+    seen.update(torch.tensor([0, 2]), logits=torch.tensor([[0.0, 0.0], [2.0, 0.0]]), labels=torch.tensor([1, 0]))
+    index, logits, labels = seen.rows().values()
     assert index.tolist() == [0, 1, 2, 3, 4]
     assert logits.tolist() == [[0, 0], [1, 0], [2, 0], [3, 0], [4, 0]]
     assert labels.tolist() == [1, 1, 0, 1, 0]
@@ -100,38 +101,40 @@ def test_predictions_come_in_the_order_of_the_data():
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_predictions_of_several_processes_are_joined():
-    seen = Predictions()
+    seen = PerInput("logits", "labels")
     seen.index, seen.logits, seen.labels = (
         torch.tensor([2, 0, 1]),
         torch.tensor([[2.0], [0.0], [1.0]]),
         torch.tensor([7, 5, 6]),
     )
-    assert [values.flatten().tolist() for values in seen.compute()] == [[0, 1, 2], [0, 1, 2], [5, 6, 7]]
+    assert [values.flatten().tolist() for values in seen.compute().values()] == [[0, 1, 2], [0, 1, 2], [5, 6, 7]]
     assert {how.__name__ for how in seen._reductions.values()} == {"dim_zero_cat"}
 
 
 def test_predictions_of_lower_precision_become_float32_and_scores_stay_floats():
-    seen = Predictions()
-    seen.update(torch.tensor([0, 1]), torch.tensor([[1.5], [2.0]], dtype=torch.bfloat16), torch.tensor([3.25, 0.5]))
-    _, logits, labels = seen.compute()
+    seen = PerInput("logits", "labels")
+    seen.update(
+        torch.tensor([0, 1]), logits=torch.tensor([[1.5], [2.0]], dtype=torch.bfloat16), labels=torch.tensor([3.25, 0.5])
+    )
+    _, logits, labels = seen.rows().values()
     assert logits.dtype == labels.dtype == torch.float32
     assert (logits.tolist(), labels.tolist()) == ([[1.5], [2.0]], [3.25, 0.5])
 
 
 def test_predictions_start_anew_after_a_reset():
-    seen = Predictions()
-    seen.update(torch.tensor([0]), torch.tensor([[1.0]]), torch.tensor([1]))
+    seen = PerInput("logits", "labels")
+    seen.update(torch.tensor([0]), logits=torch.tensor([[1.0]]), labels=torch.tensor([1]))
     seen.reset()
-    seen.update(torch.tensor([6, 5]), torch.tensor([[2.0], [3.0]]), torch.tensor([0, 0]))
-    assert seen.compute()[0].tolist() == [5, 6]
+    seen.update(torch.tensor([6, 5]), logits=torch.tensor([[2.0], [3.0]]), labels=torch.tensor([0, 0]))
+    assert seen.compute()["index"].tolist() == [5, 6]
 
 
 @pytest.mark.parametrize("task", ["mrpc", "stsb"])
 def test_one_input_alone_is_scored_and_has_its_row(task):
     logits, labels = drawn(task, examples=1)
-    seen = Predictions()
-    seen.update(torch.tensor([0]), logits, labels)
-    index, logits, labels = seen.all()
+    seen = PerInput("logits", "labels")
+    seen.update(torch.tensor([0]), logits=logits, labels=labels)
+    index, logits, labels = seen.rows().values()
     assert (index.shape, logits.shape, labels.shape) == ((1,), (1, TASKS[task].outputs), (1,))
     assert len(prediction_rows(index, logits, labels, TASKS[task])) == 1
     assert list(task_scores(logits, labels, TASKS[task])) == METRICS[task]

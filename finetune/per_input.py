@@ -1,0 +1,37 @@
+"""What was found of every input, joined over processes and put back in the order of the data."""
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+
+class PerInput(Metric):
+    """Keeps some tensors with one row per input, in float32; made for dev sets, since it grows with their size."""
+
+    full_state_update = False
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = ("index", *names)
+        self.axes: dict[str, int] = {}
+        for name in self.names:
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, index: Tensor, **rows: Tensor) -> None:
+        for name, value in {"index": index, **rows}.items():
+            self.axes[name] = value.dim()
+            getattr(self, name).append(value.float() if value.is_floating_point() else value)
+
+    def compute(self) -> dict[str, Tensor]:
+        """All tensors by name; torchmetrics takes their axes from those of one element, so use `rows`."""
+        states = {name: getattr(self, name) for name in self.names}
+        joined = {name: torch.cat(state) if isinstance(state, list) else state for name, state in states.items()}
+        order = joined["index"].argsort()
+        return {name: values[order] for name, values in joined.items()}
+
+    def rows(self) -> dict[str, Tensor]:
+        """All tensors by name, with their axes also where there is but one input."""
+        return {
+            name: values.reshape([1] * self.axes[name]) if values.numel() == 1 else values
+            for name, values in self.compute().items()
+        }
