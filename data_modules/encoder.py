@@ -14,7 +14,8 @@ from transformers.utils import logging as transformers_logging
 
 from data_modules.attention import IMPLEMENTATION, Sink, weights_go_to
 from data_modules.errors import InputError, require_choice
-from data_modules.model_files import files_sha256, model_folder, tokenizer_files, weights_sha256
+from data_modules.model_files import files_sha256, joined_sha256, model_folder, tokenizer_files, weights_sha256
+from data_modules.weight_change import add_change, change_file
 
 transformers_logging.disable_progress_bar()
 INITS = ("pretrained", "embeddings", "normal")
@@ -40,6 +41,7 @@ class FrozenEncoder(nn.Module):
         sha256: str | None = None,
         seed: int = 0,
         trust_remote_code: bool = False,
+        change: str | None = None,
     ) -> None:
         super().__init__()
         require_choice("encoder.init", init, INITS)
@@ -47,6 +49,7 @@ class FrozenEncoder(nn.Module):
         self.name, self.init, self.dtype, self.seed = name, init, getattr(torch, dtype), seed
         self.expected_sha256, self.trust_remote_code = sha256, trust_remote_code
         self.folder: Path = model_folder(name)
+        self.change: Path | None = change_file(change) if change else None
         try:
             self.config = AutoConfig.from_pretrained(self.folder, trust_remote_code=trust_remote_code)
         except (OSError, ValueError) as error:
@@ -65,6 +68,8 @@ class FrozenEncoder(nn.Module):
             model = load_model(self.folder, self.init, self.dtype, self.seed, self.trust_remote_code)
             # Models outside the attention interface hand out their maps themselves, from eager attention.
             self._streams = model._supports_attention_backend
+            if self.change:
+                add_change(model, self.change)
             if self._streams:
                 model.set_attn_implementation(IMPLEMENTATION)
             self.model = model.eval().requires_grad_(False)
@@ -72,8 +77,9 @@ class FrozenEncoder(nn.Module):
 
     @property
     def sha256(self) -> str:
-        """The checksum of the weights' file."""
-        return weights_sha256(self.name, self.folder, self.expected_sha256)
+        """The checksum of the weights' file, joined with that of their change where there is one."""
+        weights = weights_sha256(self.name, self.folder, self.expected_sha256)
+        return joined_sha256([weights, files_sha256([self.change])]) if self.change else weights
 
     @property
     def identity(self) -> dict[str, object]:

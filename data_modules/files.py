@@ -1,5 +1,6 @@
-"""Where data lies: a file, the files of a folder, or either inside an installed package."""
+"""Where data lies: a file, the files of a folder, or either inside an installed package; files written whole."""
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,3 +27,14 @@ def data_files(path: str | Path, wanted: Callable[[Path], bool], many: str, one:
     if not path.is_file():
         raise InputError(f"{path}: no such file; give {one} or a folder of them.")
     return [path]
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write beside the file and rename, so that a reader sees the old or the new content."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_bytes(content)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -90,7 +90,12 @@ def tokenizer_files(folder: Path) -> list[Path]:
 def files_sha256(files: list[Path]) -> str:
     """One file: its sha256; several: the sha256 of theirs, in order."""
     digests = [_file_sha256(file, file.stat().st_mtime_ns) for file in files]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return digests[0] if len(digests) == 1 else joined_sha256(digests)
+
+
+def joined_sha256(digests: list[str]) -> str:
+    """One checksum for several, in order."""
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)
