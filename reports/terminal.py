@@ -10,7 +10,7 @@ MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
 
 
-def show(results: Mapping, folder: Path) -> None:
+def show(results: Mapping, folder: Path, closing_lines: Sequence[str] = ()) -> None:
     """Print the summary with the published figures beside ours; the last line is the path of results.json."""
     console = Console()
     if not console.is_terminal:
@@ -26,6 +26,8 @@ def show(results: Mapping, folder: Path) -> None:
         console.print(f"figure: {figure}", soft_wrap=True, highlight=False)
     if more := figures[MOST_FIGURES:]:
         console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False)
+    for line in closing_lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     print(folder / "results.json", flush=True)
 
 

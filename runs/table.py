@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from data_modules.progress import progress
 from reports.results import write_report
 from reports.terminal import show
+from runs.dashboards import open_loggers
 from runs.provenance import describe
 
 OF_THE_TABLE = ("experiment", "run_dir", "tasks")
@@ -43,8 +44,10 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "provenance": {**results["provenance"], **describe(cfg), "seconds": round(seconds, 2)},
         "runs": {label: folder_name(label, row, overrides) for label, row, overrides in planned},
     }
-    write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure])
-    show(table, folder)
+    with open_loggers(cfg, group=folder.name) as loggers:
+        write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure])
+        loggers.publish(table, {}, folder)
+    show(table, folder, loggers.closing_lines)
     return table
 
 

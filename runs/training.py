@@ -5,15 +5,19 @@ import shutil
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities import rank_zero_only
 
 from data_modules.errors import ConfigError
 from reports.results import finished_results, number, read_json, write_json, write_report
 from reports.terminal import show
+from runs.dashboards import Loggers, open_loggers
 from runs.provenance import describe, plain_config
 
 log = logging.getLogger(__name__)
@@ -23,22 +27,27 @@ MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
 
 def run(cfg: DictConfig) -> dict[str, object]:
     """Train, evaluate, report; returns what results.json holds."""
-    started = time.monotonic()
     folder = Path(cfg.run_dir)
     if done := prepare_folder(folder, cfg):
         show(done, folder)
         return done
+    with open_loggers(cfg) as loggers:
+        results = run_and_report(cfg, folder, loggers)
+    rank_zero_only(show)(results, folder, loggers.closing_lines)
+    return results
+
+
+def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str, object]:
+    """Build, go through the stages, write the files of the run and hand them to its dashboards."""
+    started = time.monotonic()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     if cfg.analyses and "analyses" not in cfg.module:
         raise ConfigError("analyses=…: need module=head_analysis, as in experiment=clark_surface.")
     datamodule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
     module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
-    trainer = build_trainer(cfg)
-    try:
-        metrics = run_stages(cfg, trainer, module, datamodule)
-    finally:
-        close_loggers()
+    trainer = build_trainer(cfg, loggers)
+    metrics = run_stages(cfg, trainer, module, datamodule)
     findings = module.findings()
     results = {
         "experiment": cfg.experiment_name,
@@ -52,7 +61,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
     if trainer.is_global_zero:
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
         write_report(folder, results, findings.get("heads", {}), figures, findings.get("files", {}))
-        show(results, folder)
+        loggers.publish(results, findings.get("heads", {}), folder)
     return results
 
 
@@ -89,7 +98,7 @@ def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
     return [] if before == after else [prefix]
 
 
-def build_trainer(cfg: DictConfig) -> pl.Trainer:
+def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer:
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     watched = sys.stderr.isatty()
@@ -100,7 +109,7 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     return instantiate(
         cfg.trainer,
         callbacks=callbacks + bar,
-        logger=[instantiate(logger, _convert_="all") for logger in cfg.logger.values()],
+        logger=list(loggers),
         enable_progress_bar=watched,
         enable_checkpointing="fit" in cfg.stages,
         default_root_dir=cfg.run_dir,
@@ -147,9 +156,3 @@ def with_published(tables: dict[str, list[dict]], published: DictConfig) -> dict
         else rows
         for name, rows in tables.items()
     }
-
-
-def close_loggers() -> None:
-    """End the dashboard's run, also after a failure, so that the next one gets its own."""
-    if "wandb" in sys.modules:
-        sys.modules["wandb"].finish()
