@@ -43,10 +43,11 @@ def pattern_maps(
         of_encoder = list(of_encoder)
         encoder = _require_encoder(encoder_name, of_encoder[0], encoders)
         tokenizer = encoder.tokenizer()
+        classes = token_classes(tokenizer)
         for (task, split, place), wanted in groupby(of_encoder, key=lambda name: name.input):
             if place >= len(examples[task].get(split, ())):
                 raise InputError(f"{task} {split}: has no example {place}, which the table of labels names.")
-            yield from _maps_of_input(list(wanted), examples[task][split][place], encoder, tokenizer)
+            yield from _maps_of_input(list(wanted), examples[task][split][place], encoder, tokenizer, classes)
 
 
 def _examples(task: str, folder: str | None) -> dict[str, list[Example]]:
@@ -69,7 +70,11 @@ def _require_encoder(name: str, first: MapName, encoders: Mapping[str, FrozenEnc
 
 @torch.inference_mode()
 def _maps_of_input(
-    names: list[MapName], example: Example, encoder: FrozenEncoder, tokenizer: PreTrainedTokenizerBase
+    names: list[MapName],
+    example: Example,
+    encoder: FrozenEncoder,
+    tokenizer: PreTrainedTokenizerBase,
+    classes: Int8[np.ndarray, "vocabulary"],
 ) -> Iterator[PatternMap]:
     ids, inputs, encoding = encode_texts(example.words, tokenizer, MAX_PIECES)
     sentence = [NO_SENTENCE if number is None else number for number in encoding.sequence_ids(0)]
@@ -87,7 +92,7 @@ def _maps_of_input(
             name,
             require_finite(layers[name.layer - 1][name.head - 1], name),
             tokenizer.convert_ids_to_tokens(ids.tolist()),
-            token_classes(tokenizer)[ids],
+            classes[ids],
             np.array(sentence, dtype=np.int8),
         )
 
@@ -99,4 +104,3 @@ def require_finite(weights: Float[Tensor, "token token"], name: MapName) -> Floa
             f"{name.encoder}: the map of head {name.layer}-{name.head} on {name.task} {name.example} holds NaN."
         )
     return weights
-
