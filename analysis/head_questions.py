@@ -1,0 +1,146 @@
+"""Questions that need several analyses of one model: do roles agree with patterns, and do heads with a role matter more?"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import fisher_exact, spearmanr
+
+from analysis.significance import holm
+
+Grid = Sequence[Sequence[float | None]]  # (layer, head)
+ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
+AGREEMENT = (
+    "Heads with a sieve role against heads whose most frequent pattern is the class: Cohen's kappa, Fisher's exact test "
+    "(two-sided, Holm over all pairs that can be tested), and the rank correlation of the role's score with the class's share."
+)
+ABLATION = (
+    "Mean change of the task's score when a head with the role is disabled, against heads of the same layers without it: "
+    "roles are permuted within layers ({draws} draws, two-sided, Holm over roles); the interval turns that test around."
+)
+LEVEL = (2.5, 97.5)
+ROUNDING = 1e-12  # two sums of the same numbers in another order count as equal
+
+
+def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
+    """Every role beside every class of pattern: how many heads have both, and how many would by chance."""
+    roles, classes = with_prefix(grids, ROLE), with_prefix(grids, CLASS)
+    missing = [what for what, found in (("roles", roles), ("patterns", classes)) if not found]
+    if missing:
+        return unanswered(missing)
+    shares = np.stack([array(grid) for grid in classes.values()])
+    known = ~np.isnan(shares).any(0)
+    most_frequent = shares.argmax(0)
+    rows = []
+    for role, grid in roles.items():
+        has_role = array(grid)[known] > 0
+        for place, name in enumerate(classes):
+            row = overlap(has_role, most_frequent[known] == place)
+            rows.append({"role": role, "class": name, **row, "spearman": _spearman(grids.get(SCORE + role), shares[place])})
+    return {"rows": with_holm(rows), "n": int(known.sum()), "how": AGREEMENT}
+
+
+def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> dict[str, object]:
+    """How far two properties of heads agree; None where one is had by no head or by all."""
+    n, both = len(one), int((one & other).sum())
+    ones, others = int(one.sum()), int(other.sum())
+    row = {"heads_with_role": ones, "heads_with_class": others, "both": both, "expected": ones * others / n if n else None}
+    if not (0 < ones < n and 0 < others < n):
+        return {**row, "kappa": None, "odds_ratio": None, "p": None}
+    table = [[both, ones - both], [others - both, n - ones - others + both]]
+    odds, p = fisher_exact(table)
+    by_chance = (ones * others + (n - ones) * (n - others)) / n**2
+    agreeing = (table[0][0] + table[1][1]) / n
+    kappa = (agreeing - by_chance) / (1 - by_chance)
+    return {**row, "kappa": float(kappa), "odds_ratio": float(odds) if np.isfinite(odds) else None, "p": float(p)}
+
+
+def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int = 0) -> dict[str, object]:
+    """For every role, the change of the score without a head that has it, beside that without a head that lacks it."""
+    roles = with_prefix(grids, ROLE)
+    missing = [what for what, found in (("roles", roles), ("disabled heads", CHANGE in grids)) if not found]
+    if missing:
+        return unanswered(missing)
+    changes = array(grids[CHANGE])
+    orders = orders_within_layers(*changes.shape, draws, np.random.default_rng(seed))
+    rows = [{"role": role, **role_effect(changes, array(grid) > 0, orders)} for role, grid in roles.items()]
+    return {"rows": with_holm(rows), "n": changes.size, "how": ABLATION.format(draws=f"{draws:,}")}
+
+
+def role_effect(
+    changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray
+) -> dict[str, object]:
+    """The difference between heads with and without a role, matched by layer; its test, and the interval of that test."""
+    weights, counted = layer_contrast(has)
+    row = {"heads": int(has.sum()), "heads_compared": int((has & counted).sum())}
+    if not counted.any():
+        names = ("mean_change", "matched_mean_change", "difference", "low", "high", "p")
+        return {**row, **dict.fromkeys(names)}
+    mean = float((weights * changes)[has].sum())
+    difference = float((weights * changes).sum())
+    drawn = permuted(changes, orders) @ weights.ravel()
+    as_far = np.abs(drawn) >= abs(difference) - ROUNDING * np.abs(changes).max()
+    # Without the role's own effect, what remains differs by chance: the interval holds all effects that chance allows.
+    chance = permuted(changes - difference * has, orders) @ weights.ravel()
+    below, above = np.percentile(chance, LEVEL)
+    return row | {
+        "mean_change": mean,
+        "matched_mean_change": mean - difference,
+        "difference": difference,
+        "low": float(difference - above),
+        "high": float(difference - below),
+        "p": float((1 + as_far.sum()) / (1 + len(drawn))),
+    }
+
+
+def layer_contrast(has: Bool[np.ndarray, "layer head"]) -> tuple[np.ndarray, np.ndarray]:
+    """Weights whose sum over changes is the matched difference, and the layers that have heads of both kinds.
+
+    A layer counts by its heads with the role; within it, heads with the role are averaged, and those without it.
+    """
+    with_role, without = has.sum(1, keepdims=True), (~has).sum(1, keepdims=True)
+    counted = (with_role > 0) & (without > 0)
+    share = np.where(counted, with_role, 0) / max(1, with_role[counted].sum())
+    weights = np.where(has, share / np.maximum(1, with_role), -share / np.maximum(1, without))
+    return weights, np.broadcast_to(counted, has.shape)
+
+
+def orders_within_layers(layers: int, heads: int, draws: int, random: np.random.Generator) -> np.ndarray:
+    """For each draw, the heads of every layer in a random order: (draw, layer, head)."""
+    return random.random((draws, layers, heads), dtype=np.float32).argsort(-1)
+
+
+def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw place"]:
+    """The values with the heads of each layer in the order of each draw."""
+    return np.take_along_axis(values[None], orders, 2).reshape(len(orders), -1)
+
+
+def with_holm(rows: list[dict]) -> list[dict]:
+    """The rows with Holm's correction over those that have a p-value."""
+    corrected = iter(holm([row["p"] for row in rows if row["p"] is not None]))
+    return [{**row, "p_holm": None if row["p"] is None else next(corrected)} for row in rows]
+
+
+def with_prefix(grids: Mapping[str, Grid], prefix: str) -> dict[str, Grid]:
+    """The quantities of a kind, by what follows it in their names."""
+    return {name.removeprefix(prefix): grid for name, grid in grids.items() if name.startswith(prefix)}
+
+
+def unanswered(missing: Sequence[str]) -> dict[str, object]:
+    """A question without an answer says why."""
+    return {"rows": [], "n": 0, "how": None, "why": f"needs {' and '.join(missing)}, which this atlas does not have."}
+
+
+def array(grid: Grid) -> Float[np.ndarray, "layer head"]:
+    """The grid as numbers, NaN for what is not known."""
+    return np.array(grid, dtype=float)
+
+
+def _spearman(scores: Grid | None, shares: Float[np.ndarray, "layer head"]) -> float | None:
+    if scores is None:
+        return None
+    known = np.isfinite(array(scores)) & np.isfinite(shares)
+    one, other = array(scores)[known], shares[known]
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return None
+    return float(spearmanr(one, other).statistic)
