@@ -18,7 +18,7 @@ class TensorBoardDashboard(TensorBoardLogger):
         try:
             super().__init__(default_hp_metric=False, **options)
         except ModuleNotFoundError as error:
-            raise ConfigError("logger=tensorboard: is not installed; run `make setup`, or pip install tensorboard.") from error
+            raise ConfigError("logger=tensorboard: not installed; run `make setup`, or pip install tensorboard.") from error
         self.configuration: Mapping = {}
 
     def open(self, name: str, group: str | None, config: Mapping) -> None:

@@ -149,13 +149,6 @@ def test_a_new_run_in_an_old_folder_starts_from_nothing(run_here):
     assert again["metrics"] == first["metrics"]
 
 
-@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
-def test_other_loggers_write_into_the_folder(run_here, monkeypatch, logger):
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    _, folder = run_here("experiment=clark_probe_right_branching", f"logger=[csv,{logger}]")
-    assert any((folder / logger).rglob("*"))
-
-
 def test_mst_decoding_changes_the_parse_and_not_the_data(run_here):
     free, _ = run_here("experiment=clark_probe_words", *SHORT, name="free")
     tree, _ = run_here("experiment=clark_probe_words", *SHORT, "module.decode=mst", name="tree")

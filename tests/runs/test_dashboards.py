@@ -1,0 +1,219 @@
+import csv
+import io
+import json
+import struct
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wandb
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from matplotlib.image import imread
+from omegaconf import OmegaConf, open_dict
+from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+from wandb.proto.wandb_internal_pb2 import Record
+
+from data_modules.errors import InputError
+from reports.terminal import cell
+from runs import table, training
+from runs.dashboards import name_and_group
+from runs.wandb_dashboard import table_of
+from tests.runs.conftest import PROJECT, composed, train
+
+SOMEBODY = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+BLOCK, FULL, LAST = 2**15, 1, 4
+
+
+def without_account(patch):
+    """As on a machine where nobody has logged in."""
+    patch.setenv("NETRC", "/nowhere")
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL"):
+        patch.delenv(name, raising=False)
+    wandb.teardown()
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch):
+    without_account(monkeypatch)
+    yield
+    wandb.teardown()
+
+
+@pytest.fixture(scope="module")
+def shown_run(tmp_path_factory):
+    """The results of a run, its folder, and what it printed."""
+    cfg = composed("experiment=clark_coreference", "data.limit=3", "logger=[csv,wandb,tensorboard]")
+    cfg.run_dir = str(tmp_path_factory.mktemp("run"))
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        without_account(patch)
+        results = training.run(cfg)
+    return results, Path(cfg.run_dir), out.getvalue(), err.getvalue()
+
+
+def records(folder):
+    """The records of the one wandb run in a folder: LevelDB's log format, blocks of 32 KiB, behind a header of 7 bytes."""
+    (file,) = folder.glob("wandb/*run-*/run-*.wandb")
+    content, place, part = file.read_bytes(), 7, b""
+    while place < len(content):
+        room = BLOCK - place % BLOCK
+        if room < 7:  # no space for a header: filled with zeros
+            place += room
+            continue
+        _, size, kind = struct.unpack_from("<IHB", content, place)
+        part += content[place + 7 : place + 7 + size]
+        place += 7 + size
+        if kind in (FULL, LAST):
+            yield Record.FromString(part)
+            part = b""
+
+
+def of_kind(folder, kind):
+    return [getattr(record, kind) for record in records(folder) if record.WhichOneof("record_type") == kind]
+
+
+def values(items):
+    """The last value of every key, also of nested ones."""
+    return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+
+
+def media(folder, kind, name):
+    (file,) = folder.glob(f"wandb/offline-run-*/files/media/{kind}/{name}_[0-9]_*")
+    return file
+
+
+def test_an_offline_run_holds_metrics_tables_heads_figures_and_configuration(shown_run):
+    results, folder, *_ = shown_run
+    summary = values(item for update in of_kind(folder, "summary") for item in update.update)
+    assert {name: summary[name] for name in results["metrics"]} == results["metrics"]
+    for name, rows in results["tables"].items():
+        stored = json.loads(media(folder, "table", f"tables/{name}").read_text())
+        assert [dict(zip(stored["columns"], row, strict=True)) for row in stored["data"]] == [
+            {column: row.get(column) for column in stored["columns"]} for row in rows
+        ]
+    stored = json.loads(media(folder, "table", "tables/heads").read_text())
+    with (folder / "heads.csv").open() as file:
+        assert [["" if cell is None else str(cell) for cell in row] for row in stored["data"]] == list(csv.reader(file))[1:]
+    figures = sorted((folder / "figures").glob("*.png"))
+    assert figures
+    for figure in figures:
+        assert media(folder, "images", f"figures/{figure.stem}").read_bytes() == figure.read_bytes()
+    configuration = values(item for update in of_kind(folder, "config") for item in update.update)
+    assert configuration["data"]["limit"] == 3
+    assert configuration["module"] == results["provenance"]["config"]["module"]
+    assert [record.exit_code for record in of_kind(folder, "exit")] == [0]
+
+
+def test_tensorboard_holds_metrics_tables_and_figures(shown_run):
+    results, folder, *_ = shown_run
+    events = EventAccumulator(str(folder / "tensorboard"), size_guidance={TENSORS: 0}).Reload()
+    for name, value in results["metrics"].items():
+        assert events.Scalars(name)[-1].value == pytest.approx(value, rel=1e-6)
+    for name, rows in results["tables"].items():
+        text = events.Tensors(f"tables/{name}/text_summary")[-1].tensor_proto.string_val[0].decode().splitlines()
+        first = [part.strip() for part in text[2].strip("|").split("|")]
+        assert first == [cell(value) for value in rows[0].values()]
+        assert len(text) == len(rows) + 2
+    for figure in (folder / "figures").glob("*.png"):
+        shown = events.Images(f"figures/{figure.stem}")[-1]
+        (folder / "shown.png").write_bytes(shown.encoded_image_string)
+        assert np.array_equal(imread(folder / "shown.png"), imread(figure))
+    hyperparameters = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    assert b"data/limit" in hyperparameters
+
+
+def test_the_terminal_stays_clean_and_says_how_to_sync(shown_run):
+    _, folder, out, err = shown_run
+    *_, sync, last = out.splitlines()
+    assert last == str(folder / "results.json")
+    assert sync.startswith(f"wandb sync {folder}/wandb/offline-run-")
+    assert (folder / sync.removeprefix("wandb sync ")).is_dir()
+    assert "wandb:" not in out
+    assert err == ""
+
+
+def test_a_failed_run_is_finished_with_its_status(run_here, tmp_path):
+    (tmp_path / "bad.conllu").write_text("1\ta\n")
+    with pytest.raises(InputError):
+        run_here("experiment=clark_probe_right_branching", "logger=wandb", f"data.test={tmp_path}/bad.conllu")
+    assert [record.exit_code for record in of_kind(tmp_path / "run", "exit")] == [1]
+
+
+def test_jobs_of_a_sweep_get_runs_of_their_own_in_one_group(tmp_path):
+    (tmp_path / "bad.conllu").write_text("1\ta\n")
+    files = f"data.test={tmp_path}/bad.conllu,{PROJECT}/data_modules/samples/treebank/test.conllu"
+    job = ("experiment=clark_probe_right_branching", "logger=[wandb]", "seed=7", files, f"run_dir={tmp_path}/sweep")
+    train("-m", *job)
+    first, second = (tmp_path / "sweep" / number for number in "01")
+    names = [of_kind(folder, "run")[0].display_name for folder in (first, second)]
+    assert [name.split()[:2] for name in names] == [["clark_probe_right_branching", "seed=7"]] * 2
+    assert [name.rpartition("/")[2] for name in names] == ["bad.conllu", "test.conllu"]
+    assert [of_kind(folder, "run")[0].run_group for folder in (first, second)] == ["sweep"] * 2
+    assert [of_kind(folder, "exit")[0].exit_code for folder in (first, second)] == [1, 0]
+    assert (second / "results.json").is_file()
+
+
+def test_a_table_has_a_run_per_row_and_one_for_itself(tmp_path):
+    folder = tmp_path / "whole"
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        given = ["experiment=clark_table3", "logger=[wandb]", f"run_dir={folder}"]
+        cfg = compose("train", [*given, "experiment_name=clark_table3"], return_hydra_config=True)
+        with open_dict(cfg):
+            cfg.hydra.runtime.output_dir, cfg.hydra.mode, cfg.hydra.overrides.task = str(folder), "RUN", given
+            cfg.rows = {label: cfg.rows[label] for label in ("Right-branching",)}
+        HydraConfig.instance().set_config(cfg)
+        try:
+            results = table.run(OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]))
+        finally:
+            HydraConfig.instance().cfg = None
+    row = folder / "clark_probe_right_branching"
+    runs = [of_kind(place, "run")[0] for place in (row, folder)]
+    assert [(run.display_name, run.run_group) for run in runs] == [
+        ("clark_probe_right_branching", "whole"),
+        ("clark_table3", "whole"),
+    ]
+    stored = json.loads(media(folder, "table", "tables/summary").read_text())
+    assert stored["data"][0][:2] == ["Right-branching", results["metrics"]["Right-branching"]]
+
+
+def test_without_hydra_a_run_is_called_by_its_experiment(tmp_path):
+    assert name_and_group("clark_surface", tmp_path) == ("clark_surface", None)
+
+
+@pytest.mark.parametrize(
+    ("environment", "offline", "mode"),
+    [
+        ({}, None, "offline"),
+        (SOMEBODY, None, "online"),
+        (SOMEBODY, "true", "offline"),
+        ({"WANDB_MODE": "disabled"}, None, None),
+        (SOMEBODY | {"WANDB_MODE": "offline"}, None, None),
+        (SOMEBODY | {"WANDB_MODE": "offline"}, "false", "online"),
+    ],
+)
+def test_a_run_is_online_where_there_is_an_account_unless_told_otherwise(monkeypatch, tmp_path, environment, offline, mode):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    cfg = composed("logger=wandb", *([f"logger.wandb.offline={offline}"] if offline else []))
+    cfg.run_dir = str(tmp_path)
+    assert instantiate(cfg.logger.wandb)._mode() == mode
+
+
+def test_what_the_user_must_do_for_an_account_is_one_sentence(run_here, monkeypatch):
+    with pytest.raises(InputError, match="No API key configured. Use `wandb login` to log in; logger.wandb.offline=true"):
+        run_here("logger=wandb", "logger.wandb.offline=false")
+    for name, value in SOMEBODY.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=r"(?s)logger=wandb: .*; logger.wandb.offline=true keeps the run in its folder\.$"):
+        run_here("logger=wandb", "+logger.wandb.settings.init_timeout=1")
+
+
+def test_a_table_takes_rows_of_unequal_columns_and_any_values():
+    shown = table_of([{"a": 1, "b": "x"}, {"a": "mixed", "c": [1, 2]}, {"a": None}])
+    assert shown.columns == ["a", "b", "c"]
+    assert shown.data == [[1, "x", None], ["mixed", None, "[1, 2]"], [None, None, None]]
