@@ -3,9 +3,9 @@
 import logging
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -18,7 +18,7 @@ from data_modules.batch import AttentionBatch
 from data_modules.buckets import BucketSampler, Budget, BudgetSampler
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, InputError, require_choice
-from data_modules.examples import Example, Split, collate, encode
+from data_modules.examples import Example, Row, Split, collate, collate_part, encode
 from data_modules.model_files import files_sha256
 from data_modules.stored_outputs import missing_shards, open_stores, write_shards
 from data_modules.word_encoder import ENCODER_INPUTS, Autocast, WordEncoder, from_store
@@ -26,7 +26,7 @@ from data_modules.word_vectors import VectorTable, WordVectors
 
 log = logging.getLogger(__name__)
 SPLITS_OF_STAGE = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",)}
-HostBatch = dict[str, Tensor | dict[str, Tensor]]
+HostBatch = dict[str, Tensor | dict[str, Tensor] | int]
 
 
 class AttentionDataModule(pl.LightningDataModule):
@@ -191,7 +191,8 @@ class AttentionDataModule(pl.LightningDataModule):
         inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
         if self.other_words and self.words.maps:
             outputs["other_maps"] = self.other_words(batch, self._autocast)["maps"]
-        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, **outputs)
+        whole = batch.get("whole")
+        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
         """What the encoder says of a batch, under the trainer's precision."""
@@ -204,7 +205,9 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader:
         split = self._split("train")
-        return self._loader(split, BucketSampler(split.lengths, self.batch_size, self.seed, *self._place()))
+        rank, processes = self._place()
+        batches = BucketSampler(split.lengths, self.batch_size, self.seed)
+        return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
 
     def val_dataloader(self) -> DataLoader:
         return self._evaluation_loader("val")
@@ -232,11 +235,11 @@ class AttentionDataModule(pl.LightningDataModule):
     def _place(self) -> tuple[int, int]:
         return self.trainer.global_rank, self.trainer.world_size
 
-    def _loader(self, split: Split, batches: Sampler) -> DataLoader:
+    def _loader(self, split: Split, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] = collate) -> DataLoader:
         return DataLoader(
             split,
             batch_sampler=batches,
-            collate_fn=collate,
+            collate_fn=collate_fn,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,

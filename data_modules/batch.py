@@ -24,3 +24,9 @@ class AttentionBatch:
     other_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None
+    whole: int | None = None  # inputs of the batch in all processes together, where it is shared
+
+    @property
+    def size(self) -> int:
+        """How many inputs a step learns from, in all processes together."""
+        return len(self.mask) if self.whole is None else self.whole

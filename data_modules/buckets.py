@@ -41,13 +41,12 @@ def budget_batches(lengths: np.ndarray, budget: Budget, processes: int = 1) -> l
 class BucketSampler(Sampler):
     """Batches of `batch_size` inputs of similar length, drawn anew each epoch from the seed; for training.
 
-    What a step learns from depends on the seed only, never on the encoder's budget. With several processes each
-    takes every n-th batch, and all take equally many.
+    What a step learns from depends on the seed only, never on the encoder's budget or the number of processes: all
+    get the same batches, and each takes its part of every batch (`examples.collate_part`).
     """
 
-    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, rank: int = 0, processes: int = 1) -> None:
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
         self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
-        self.rank, self.processes = rank, processes
         self.epoch = 0
         self.sampler = self  # where Lightning looks for set_epoch
 
@@ -55,16 +54,14 @@ class BucketSampler(Sampler):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return -(-len(self.lengths) // (self.batch_size * self.processes))
+        return -(-len(self.lengths) // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
         random = np.random.default_rng([self.seed, self.epoch])
         order = random.permutation(len(self.lengths))
         order = order[np.argsort(self.lengths[order], kind="stable")]
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        batches = [batches[i] for i in random.permutation(len(batches))]
-        for turn in range(len(self)):
-            yield batches[(turn * self.processes + self.rank) % len(batches)].tolist()
+        return (batches[place].tolist() for place in random.permutation(len(batches)))
 
 
 class BudgetSampler(Sampler):

@@ -1,7 +1,7 @@
 """Examples on the host: words and gold, then token ids aligned to the words, then padded batches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -47,6 +47,9 @@ class Encoded:
     model_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+Row = tuple[int, Encoded, dict[str, np.ndarray]]  # the place of an example, the example, its stored arrays
+
+
 @dataclass
 class Split(Dataset):
     """One part of the data, as a dataset of encoded examples and, where cached, their stored arrays."""
@@ -59,7 +62,7 @@ class Split(Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> tuple[int, Encoded, dict[str, np.ndarray]]:
+    def __getitem__(self, place: int) -> Row:
         return place, self.items[place], {name: store[place] for name, store in self.stores.items()}
 
     @cached_property
@@ -107,7 +110,7 @@ def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None
     return word_ids
 
 
-def collate(rows: list[tuple[int, Encoded, dict[str, np.ndarray]]]) -> dict[str, Tensor | dict[str, Tensor]]:
+def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
     """Pad to the longest; a dict of tensors, which torch and Lightning know how to pin and move."""
     items = [item for _, item, _ in rows]
     gold = {name: pad([item.example.gold[name] for item in items], IGNORE) for name in items[0].example.gold}
@@ -127,6 +130,21 @@ def collate(rows: list[tuple[int, Encoded, dict[str, np.ndarray]]]) -> dict[str,
     for name in rows[0][2]:
         batch[name] = pad_blocks([stored[name] for _, _, stored in rows])
     return batch
+
+
+def collate_part(rows: list[Row], rank: int, processes: int) -> dict[str, Tensor | dict[str, Tensor] | int]:
+    """The part of a batch that one of several processes takes, and how many inputs the whole has.
+
+    Where there are too few inputs for all, a process takes one as if nothing were known of it: it learns nothing from it.
+    """
+    return collate(rows[rank::processes] or [without_gold(rows[0])]) | {"whole": len(rows)}
+
+
+def without_gold(row: Row) -> Row:
+    """The same input with all gold left out."""
+    place, item, stored = row
+    gold = {name: np.full_like(values, IGNORE) for name, values in item.example.gold.items()}
+    return place, replace(item, example=replace(item.example, gold=gold)), stored
 
 
 def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:

@@ -6,10 +6,13 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
+from data_modules.ranks import is_first_process
+
 Item = TypeVar("Item")
 
 
 def progress(items: Sequence[Item], description: str) -> Iterable[Item]:
     """The items, with rate and time left shown on a terminal."""
     console = Console(stderr=True)
-    return track(items, description, console=console, disable=not console.is_terminal, transient=True)
+    hidden = not (console.is_terminal and is_first_process())
+    return track(items, description, console=console, disable=hidden, transient=True)

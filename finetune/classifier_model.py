@@ -5,10 +5,10 @@ from pickle import UnpicklingError
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from data_modules.encoder import first_line, quiet_loading
-from data_modules.errors import InputError, require_choice
+from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.glue_tasks import Task
 
 INITS = ("pretrained", "normal")
@@ -16,10 +16,21 @@ STANDARD_DEVIATION = 0.02
 
 
 def load_classifier(
-    folder: str | Path, task: Task, init: str, seed: int, trained: bool = False, remote: bool = False
+    folder: str | Path,
+    task: Task,
+    init: str,
+    seed: int,
+    trained: bool = False,
+    remote: bool = False,
+    dropout: float | int | None = None,
 ) -> PreTrainedModel:
-    """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused."""
+    """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused.
+
+    `dropout` stands for every rate that the model's own configuration has; None leaves them.
+    """
     require_choice("encoder.init", init, INITS)
+    if dropout is not None and not 0 <= dropout < 1:
+        raise ConfigError(f"module.dropout={dropout}: expected a number from 0 to less than 1, or null for the model's own.")
     options = {
         "trust_remote_code": remote,
         "num_labels": task.outputs,
@@ -28,6 +39,8 @@ def load_classifier(
         "id2label": dict(enumerate(task.labels or ("score",))),
     }
     try:
+        if dropout is not None:
+            options |= dict.fromkeys(dropout_rates(AutoConfig.from_pretrained(folder, trust_remote_code=remote)), dropout)
         with torch.random.fork_rng(), quiet_loading():
             torch.manual_seed(seed)
             if init == "pretrained":
@@ -50,6 +63,15 @@ def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedM
             "and name the model folder of that run with encoder.name=."
         )
     return model
+
+
+def dropout_rates(config: PreTrainedConfig) -> list[str]:
+    """The names that the rates of dropout have in a model's configuration; they differ between architectures."""
+    return [
+        name
+        for name, value in config.to_dict().items()
+        if ("dropout" in name or name.endswith("pdrop")) and (value is None or isinstance(value, (int, float)))
+    ]
 
 
 def require_labels(folder: str | Path, expected: dict[int, str], remote: bool = False) -> None:

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from data_modules.batch import AttentionBatch
+from data_modules.batch import IGNORE, AttentionBatch
 from data_modules.glue import require_task
+from data_modules.shares import mean_of_all
 from finetune.classifier_model import load_classifier
 from finetune.glue_scores import prediction_rows, task_scores
 from finetune.head_mask import disabled, require_heads
@@ -28,14 +29,16 @@ class GlueClassifier(pl.LightningModule):
         facts: Mapping,
         lr: float = 2e-5,
         weight_decay: float = 0.01,
+        dropout: float | int | None = None,
         seed: int = 0,
         disable: Sequence[Sequence[int]] = (),
         how: str = "uniform",
     ) -> None:
         super().__init__()
         self.task = require_task(facts)
+        source = facts["model"]
         self.model: PreTrainedModel = load_classifier(
-            facts["model"]["folder"], self.task, facts["model"]["init"], seed, remote=facts["model"]["remote"]
+            source["folder"], self.task, source["init"], seed, remote=source["remote"], dropout=dropout
         )
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts["layers"], facts["heads"]), how
@@ -61,11 +64,13 @@ class GlueClassifier(pl.LightningModule):
 
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), batch.gold["label"].squeeze(1)
+        known = labels != IGNORE
         if self.task.labels:
-            loss = nn.functional.cross_entropy(logits, labels)
+            total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="sum")
         else:
-            loss = nn.functional.mse_loss(logits.squeeze(1), labels)
-        self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(labels))
+            total = ((logits.squeeze(1) - labels).square() * known).sum()
+        loss = mean_of_all(total, known.sum())
+        self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
         return loss
 
     def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:

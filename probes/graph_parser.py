@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from data_modules.batch import IGNORE, AttentionBatch
 from data_modules.errors import require_choice
+from data_modules.shares import mean_of_all
 from probes.arborescence import best_trees
 from probes.attachment import AttachmentScore, attachment_scores, relation_table
 from probes.probe import Probe
@@ -84,4 +85,4 @@ def head_loss(
     """Mean cross-entropy of the gold heads over the scored words; 0 where there is none."""
     targets = torch.where(scored, heads, IGNORE)
     total = nn.functional.cross_entropy(scores, targets, ignore_index=IGNORE, reduction="sum")
-    return total / scored.sum().clamp(min=1)
+    return mean_of_all(total, scored.sum())

@@ -18,7 +18,7 @@ class Probe(pl.LightningModule):
 
     @abstractmethod
     def loss(self, batch: AttentionBatch) -> Tensor:
-        """What a training step makes smaller."""
+        """What a training step makes smaller: a mean over the whole batch, also where processes share it (`mean_of_all`)."""
 
     @abstractmethod
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
@@ -34,7 +34,7 @@ class Probe(pl.LightningModule):
 
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         loss = self.loss(batch)
-        self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.mask))
+        self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
         return loss
 
     def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:

@@ -3,8 +3,9 @@
 import os
 import re
 import sys
+import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import yaml
@@ -18,10 +19,12 @@ from hydra.errors import (
 from omegaconf.errors import OmegaConfBaseException
 
 from data_modules.errors import InputError, did_you_mean
+from data_modules.ranks import is_first_process
 from runs.help import CONF, help_text, known_groups, known_keys
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2
+FIRST_WORD = 5  # seconds
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
@@ -45,6 +48,8 @@ def clear_errors() -> Iterator[None]:
         if isinstance(error, SystemExit) and (error.code != 1 or not _interrupted(error)):
             raise
         status, sentence = explain(error)
+        if not is_first_process():
+            time.sleep(FIRST_WORD)  # most likely the first process says the same and ends this one
         if sentence is None or SHOW_TRACEBACK:
             traceback.print_exc()
         if sentence:
@@ -52,29 +57,31 @@ def clear_errors() -> Iterator[None]:
         sys.exit(status)
 
 
-def explain(error: BaseException) -> tuple[int, str | None]:
+def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tuple[int, str | None]:
     """The exit status of an error, and its sentence unless it is a defect of the program."""
-    chain = list(_causes(error))
+    chain, overrides = list(_causes(error)), sys.argv[1:] if overrides is None else overrides
     if _interrupted(error):
         return INTERRUPTED, "interrupted; resume=true with the same run_dir goes on from the last checkpoint."
     for cause in chain:
         if isinstance(cause, InputError):
             return cause.exit_status, str(cause)
     if isinstance(error, InstantiationException):
-        return _explain_instantiation(error, chain)
+        return _explain_instantiation(error, chain, overrides)
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return BAD_CONFIGURATION, explain_configuration(error)
-    if isinstance(error, (TypeError, ValueError)) and (wrong := words_for_numbers(sys.argv[1:])):
+    if isinstance(error, (TypeError, ValueError)) and (wrong := words_for_numbers(overrides)):
         return BAD_CONFIGURATION, wrong
     return 1, None
 
 
-def _explain_instantiation(error: InstantiationException, chain: list[BaseException]) -> tuple[int, str | None]:
+def _explain_instantiation(
+    error: InstantiationException, chain: list[BaseException], overrides: Sequence[str]
+) -> tuple[int, str | None]:
     """A value that a class refuses is the user's; anything else is ours."""
     reasons = [cause for cause in chain if not isinstance(cause, InstantiationException)]
     key = re.search(r"full_key: (\S+)", str(error))
     where = f" in {key[1]}" if key else ""
-    if wrong := words_for_numbers(sys.argv[1:]):
+    if wrong := words_for_numbers(overrides):
         return BAD_CONFIGURATION, wrong
     if not reasons or type(reasons[0]).__name__ in ("TypeError", "ValueError", "MisconfigurationException"):
         reason = str(reasons[0]) if reasons else str(error)
@@ -99,7 +106,7 @@ def explain_configuration(error: Exception) -> str:
     return f"bad configuration: {_one_line(text)}"
 
 
-def words_for_numbers(overrides: list[str]) -> str | None:
+def words_for_numbers(overrides: Sequence[str]) -> str | None:
     """A sentence for the first override that gives a word where the configuration has a number."""
     numbers = {key: value for key, value in known_keys(overrides).items() if isinstance(value, (int, float))}
     for key, _, value in (override.lstrip("+").partition("=") for override in overrides):

@@ -11,8 +11,8 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.utilities import rank_zero_only
 
+from data_modules.ranks import is_first_process
 from reports.results import HEAD_COLUMNS, head_rows
 from runs.cli import explain
 from runs.provenance import plain_config
@@ -51,7 +51,7 @@ class Loggers(list[Logger]):
     @property
     def dashboards(self) -> list[Dashboard]:
         """Those that show results; none in any process but the first."""
-        return [logger for logger in self if isinstance(logger, Dashboard)] if rank_zero_only.rank == 0 else []
+        return [logger for logger in self if isinstance(logger, Dashboard)] if is_first_process() else []
 
     def publish(self, results: Mapping, heads: Mapping[str, Mapping], folder: Path) -> None:
         """Hand over what the run has written into its folder."""

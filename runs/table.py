@@ -10,6 +10,7 @@ from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig
 
 from data_modules.progress import progress
+from data_modules.ranks import is_first_process
 from reports.results import write_report
 from reports.terminal import show
 from runs.dashboards import open_loggers
@@ -20,8 +21,9 @@ OF_THE_TABLE = ("experiment", "run_dir", "tasks")
 
 def run(cfg: DictConfig) -> dict[str, object]:
     """Run every row with the overrides of the command line; returns what results.json holds."""
-    folder = Path(cfg.run_dir)
-    (folder / "results.json").unlink(missing_ok=True)
+    folder, first = Path(cfg.run_dir), is_first_process()
+    if first:
+        (folder / "results.json").unlink(missing_ok=True)
     rows, seconds = [], 0.0
     planned = list(all_rows(cfg))
     for label, row, overrides in progress(planned, cfg.experiment_name):
@@ -44,11 +46,17 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "provenance": {**results["provenance"], **describe(cfg), "seconds": round(seconds, 2)},
         "runs": {label: folder_name(label, row, overrides) for label, row, overrides in planned},
     }
+    if first:
+        report(cfg, table, folder)
+    return table
+
+
+def report(cfg: DictConfig, table: dict[str, object], folder: Path) -> None:
+    """Write the files of the table, hand them to its dashboards, show it."""
     with open_loggers(cfg, group=folder.name) as loggers:
         write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure])
         loggers.publish(table, {}, folder)
     show(table, folder, loggers.closing_lines)
-    return table
 
 
 def all_rows(cfg: DictConfig) -> Iterator[tuple[str, DictConfig, list[str]]]:

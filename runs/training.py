@@ -12,9 +12,9 @@ import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.utilities import rank_zero_only
 
 from data_modules.errors import ConfigError
+from data_modules.ranks import is_first_process
 from reports.results import finished_results, number, read_json, write_json, write_report
 from reports.terminal import show
 from runs.dashboards import Loggers, open_loggers
@@ -27,13 +27,16 @@ MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
 
 def run(cfg: DictConfig) -> dict[str, object]:
     """Train, evaluate, report; returns what results.json holds."""
-    folder = Path(cfg.run_dir)
+    folder, first = Path(cfg.run_dir), is_first_process()
+    logging.disable(logging.NOTSET if first else logging.WARNING)
     if done := prepare_folder(folder, cfg):
-        show(done, folder)
+        if first:
+            show(done, folder)
         return done
     with open_loggers(cfg) as loggers:
         results = run_and_report(cfg, folder, loggers)
-    rank_zero_only(show)(results, folder, loggers.closing_lines)
+    if first:
+        show(results, folder, loggers.closing_lines)
     return results
 
 
@@ -58,7 +61,7 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
         },
         "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
     }
-    if trainer.is_global_zero:
+    if is_first_process():
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
         write_report(folder, results, findings.get("heads", {}), figures, findings.get("files", {}))
         loggers.publish(results, findings.get("heads", {}), folder)
@@ -74,10 +77,11 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
             raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
         if before is not None and (done := finished_results(folder)):
             return done
-    else:
+    elif is_first_process():
         (folder / "results.json").unlink(missing_ok=True)
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    write_json(note, config)
+    if is_first_process():
+        write_json(note, config)
     return None
 
 
@@ -127,11 +131,18 @@ def run_stages(
         if stage == "fit":
             resume_from = last if cfg.resume and last.is_file() else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
+            metrics |= watched_score(cfg, trainer)
         else:
             best = "best" if "fit" in cfg.stages else None
             getattr(trainer, stage)(module, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True)
             metrics |= {name: number(value) for name, value in trainer.callback_metrics.items()}
     return metrics
+
+
+def watched_score(cfg: DictConfig, trainer: pl.Trainer) -> dict[str, float | None]:
+    """What the best checkpoint was chosen by; a later stage may measure the same again."""
+    score = getattr(trainer.checkpoint_callback, "best_model_score", None)
+    return {} if score is None else {cfg.monitor: number(score)}
 
 
 def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:

@@ -8,8 +8,8 @@ from data_modules.buckets import BucketSampler, Budget, BudgetSampler, budget_ba
 LENGTHS = np.random.default_rng(0).integers(3, 60, size=203)
 
 
-def epoch_of(epoch, lengths=LENGTHS, batch_size=16, seed=7, rank=0, processes=1):
-    sampler = BucketSampler(lengths, batch_size, seed, rank, processes)
+def epoch_of(epoch, lengths=LENGTHS, batch_size=16, seed=7):
+    sampler = BucketSampler(lengths, batch_size, seed)
     sampler.set_epoch(epoch)
     batches = list(sampler)
     assert len(sampler) == len(batches)
@@ -88,22 +88,3 @@ def test_batches_hold_similar_lengths():
     ranges = sorted((int(min(LENGTHS[batch])), int(max(LENGTHS[batch]))) for batch in epoch_of(1))
     assert all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False))
     assert [int(LENGTHS[batch[0]]) for batch in epoch_of(1)] != sorted(LENGTHS[batch[0]] for batch in epoch_of(1))
-
-
-@pytest.mark.parametrize(
-    ("examples", "batch_size", "processes"), [(203, 16, 2), (203, 16, 4), (32, 16, 2), (33, 16, 2), (40, 16, 3)]
-)
-def test_training_batches_are_equally_many_for_every_process(examples, batch_size, processes):
-    lengths = LENGTHS[:examples]
-    parts = [epoch_of(1, lengths, batch_size, rank=rank, processes=processes) for rank in range(processes)]
-    assert len({len(part) for part in parts}) == 1
-    assert set(flat(sum(parts, []))) == set(range(examples))
-    alone = epoch_of(1, lengths, batch_size)
-    repeated = processes * len(parts[0]) - len(alone)
-    assert [batch for turn in zip(*parts, strict=True) for batch in turn] == alone + alone[:repeated]
-
-
-@pytest.mark.parametrize(("examples", "processes"), [(10, 4), (33, 8)])
-def test_fewer_batches_than_processes_still_give_each_its_share(examples, processes):
-    sampler_of = [BucketSampler(LENGTHS[:examples], 16, 0, rank, processes) for rank in range(processes)]
-    assert [len(list(sampler)) for sampler in sampler_of] == [1] * processes

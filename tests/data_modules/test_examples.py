@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 from data_modules.encoder import FrozenEncoder
-from data_modules.examples import Encoded, Example, Split, align, collate, encode, pad, pad_blocks
+from data_modules.examples import Encoded, Example, Split, align, collate, collate_part, encode, pad, pad_blocks
 from data_modules.map_store import MapStore
 from data_modules.word_vectors import VectorTable
 
@@ -141,6 +141,32 @@ def test_collate_by_hand(two_items):
         "heads": [[-100, 2, 0], [-100, 0, -100]],
         "control": [[-100, 0, 1], [-100, 0, -100]],
     }
+
+
+def gold_rows(count):
+    """Inputs of different lengths whose gold is their number from 1, as a word's head or a score."""
+    items = []
+    for number in range(1, count + 1):
+        gold = {"heads": np.full(number, number, dtype=np.int16), "label": np.array([number / 2], dtype=np.float32)}
+        items.append(Encoded(Example((), gold), np.arange(number), np.arange(number), number))
+    return [(place, item, {}) for place, item in enumerate(items)]
+
+
+@pytest.mark.parametrize(("count", "processes"), [(5, 1), (5, 2), (5, 3), (4, 4), (8, 3)])
+def test_parts_of_a_batch_hold_each_input_once(count, processes):
+    parts = [collate_part(gold_rows(count), rank, processes) for rank in range(processes)]
+    assert sorted(place for part in parts for place in part["index"].tolist()) == list(range(count))
+    assert {part["whole"] for part in parts} == {count}
+    assert all(part["gold"]["heads"].max(1).values.tolist() == (part["index"] + 1).tolist() for part in parts)
+
+
+def test_a_process_without_an_input_gets_one_without_gold():
+    rows = gold_rows(2)
+    part = collate_part(rows, rank=2, processes=4)
+    assert (part["index"].tolist(), part["input_ids"].tolist(), part["whole"]) == ([0], [[0]], 2)
+    assert part["gold"]["heads"].tolist() == [[-100]]
+    assert part["gold"]["label"].tolist() == [[-100.0]]
+    assert rows[0][1].example.gold["heads"].tolist() == [1]  # the input itself keeps its gold
 
 
 def test_split_hands_out_stored_arrays_with_their_items(two_items, tmp_path):

@@ -66,6 +66,26 @@ def test_dropout_is_on_while_training_and_off_in_evaluation(rte):
     assert module.model.config.hidden_dropout_prob == 0.1
 
 
+@pytest.mark.parametrize("arch", ["bert", "distilbert", "albert", "electra", "roberta", "modernbert", "gpt2", "deberta-v2"])
+@pytest.mark.parametrize("init", ["pretrained", "normal"])
+def test_dropout_can_be_set_in_every_architecture(random_encoder, arch, init):
+    """Without dropout, a model in training mode says what it says in evaluation; with half of all dropped, it does not."""
+    folder = random_encoder(arch).folder
+    inputs = {"input_ids": torch.tensor([[101, 2023, 2003, 1037, 102]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
+    for dropout, same in ((0, True), (0.5, False)):
+        model = load_classifier(folder, TASKS["rte"], init, seed=0, dropout=dropout)
+        model.config.pad_token_id = 0
+        with torch.no_grad():
+            expected, found = model.eval()(**inputs).logits, model.train()(**inputs).logits
+        assert torch.equal(found, expected) == same
+        assert {part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)} <= {dropout}
+
+
+def test_a_dropout_that_leaves_nothing_is_refused(rte):
+    with pytest.raises(ConfigError, match=r"module.dropout=1: expected a number from 0 to less than 1"):
+        GlueClassifier(rte.facts, dropout=1)
+
+
 @pytest.mark.parametrize("task", ["rte", "stsb"])
 def test_a_model_learns_the_sample_by_heart(random_encoder, task):
     data = GlueDataModule(encoder=random_encoder("bert"), task=task, maps=False, limit=16, batch_size=8)

@@ -1,0 +1,98 @@
+"""Several processes on one machine: started with the run, watched, and ended with it."""
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from subprocess import Popen
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from lightning_fabric.plugins.environments import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
+
+from data_modules.errors import ConfigError
+
+STARTED_BY = "HEADSCOPE_STARTED_BY"
+LOOK_EVERY = 0.2  # seconds
+
+
+class WatchedDDP(DDPStrategy):
+    """DDP whose processes end together: with the sentence and the status of the one that failed, or with Ctrl-C."""
+
+    def _configure_launcher(self) -> None:
+        started_together = isinstance(self.cluster_environment, LightningEnvironment)
+        if self.num_processes * self.num_nodes > 1 and HydraConfig.initialized():
+            require_single_run(started_together)
+            require_shared_folder(started_together and self.num_nodes == 1)
+        self._launcher = WatchedLauncher(self.cluster_environment, self.num_processes, self.num_nodes)
+
+
+class WatchedLauncher(_SubprocessScriptLauncher):
+    """Starts the other processes of this machine once; the runs of a table use them one after the other."""
+
+    children: list[Popen] = []
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self.procs = WatchedLauncher.children
+
+    def launch(self, function: Callable, *arguments: object, **options: object) -> object:
+        if not self.cluster_environment.creates_processes_externally:
+            self._start()
+        elif STARTED_BY in os.environ:
+            threading.Thread(target=_end_with, args=(int(os.environ[STARTED_BY]),), daemon=True).start()
+        # By now processes count as started from outside, so that Lightning starts and watches none.
+        return super().launch(function, *arguments, **options)
+
+    def _start(self) -> None:
+        os.environ[STARTED_BY] = str(os.getpid())
+        # Ctrl-C reaches all processes of a terminal: the first one answers and ends the others.
+        answer = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self._call_children_scripts()
+        finally:
+            signal.signal(signal.SIGINT, answer)
+            del os.environ[STARTED_BY]
+        WatchedLauncher.children = self.procs
+        atexit.register(self.kill, signal.SIGKILL)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        """End the run with the status of a process that failed: the others may wait for it forever."""
+        while any(process.poll() is None for process in self.procs):
+            time.sleep(LOOK_EVERY)
+            for number, process in enumerate(self.procs, start=1):
+                if process.poll():
+                    self.kill(signal.SIGKILL)
+                    if process.returncode < 0:
+                        name = signal.Signals(-process.returncode).name
+                        print(f"process {number} of the run was ended by {name}; so was the run.", file=sys.stderr)
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                    os._exit(max(process.returncode, 1))
+
+
+def require_single_run(started_together: bool) -> None:
+    """Refuse a sweep whose jobs follow each other in processes that only the first can start."""
+    if started_together and HydraConfig.get().mode == RunMode.MULTIRUN:
+        raise ConfigError("-m: the jobs of a sweep run on one device each; use several devices in a single run.")
+
+
+def require_shared_folder(started_together: bool) -> None:
+    """Refuse processes that are started apart and would each make a folder of their own, named by the time."""
+    overrides = HydraConfig.get().overrides
+    named = any(text.startswith(("run_dir=", "hydra.run.dir=")) for text in [*overrides.task, *overrides.hydra])
+    if not started_together and not named and HydraConfig.get().mode == RunMode.RUN:
+        raise ConfigError("run_dir is missing: name a folder that the processes of all machines share.")
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, however it ended."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_EVERY)
+    os._exit(1)
