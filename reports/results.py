@@ -5,7 +5,7 @@ import io
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 HEAD_COLUMNS = ("layer", "head", "quantity", "value", "n", "low", "high", "p")
@@ -16,7 +16,7 @@ def write_report(
     folder: Path,
     results: Mapping,
     heads: Mapping[str, Mapping],
-    figures: Sequence[Figure],
+    figures: Iterable[Figure],
     files: Mapping[str, Sequence[Mapping]] | None = None,
 ) -> None:
     """Write all files of a run; results.json comes last, so that its presence means the run finished."""

@@ -9,7 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig
 
-from data_modules.progress import progress
+from data_modules.progress import announced
 from data_modules.ranks import is_first_process
 from reports.results import write_report
 from reports.terminal import show
@@ -26,7 +26,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
         (folder / "results.json").unlink(missing_ok=True)
     rows, seconds = [], 0.0
     planned = list(all_rows(cfg))
-    for label, row, overrides in progress(planned, cfg.experiment_name):
+    for label, row, overrides in announced(planned, cfg.experiment_name):
         row_cfg = compose_row(cfg, row.experiment, folder / folder_name(label, row, overrides), overrides)
         results = get_method(row_cfg.job)(row_cfg)
         seconds += results["provenance"]["seconds"]

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
 
 from data_modules.errors import ConfigError
+from data_modules.progress import progress, watched
 from data_modules.ranks import is_first_process
 from reports.results import finished_results, number, read_json, write_json, write_report
 from reports.terminal import show
@@ -63,7 +63,7 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
     }
     if is_first_process():
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
-        write_report(folder, results, findings.get("heads", {}), figures, findings.get("files", {}))
+        write_report(folder, results, findings.get("heads", {}), progress(figures, "figures"), findings.get("files", {}))
         loggers.publish(results, findings.get("heads", {}), folder)
     return results
 
@@ -105,16 +105,15 @@ def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
 def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer:
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
-    watched = sys.stderr.isatty()
     callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
     if "fit" not in cfg.stages:
         callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
-    bar = [pl.callbacks.RichProgressBar(leave=True)] if watched else []
+    bar = [pl.callbacks.RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
     return instantiate(
         cfg.trainer,
         callbacks=callbacks + bar,
         logger=list(loggers),
-        enable_progress_bar=watched,
+        enable_progress_bar=bool(bar),
         enable_checkpointing="fit" in cfg.stages,
         default_root_dir=cfg.run_dir,
         _convert_="all",
