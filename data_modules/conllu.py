@@ -8,6 +8,7 @@ from sys import intern
 
 from data_modules.errors import InputError
 from data_modules.files import data_files
+from data_modules.progress import progress
 
 COLUMNS = 10
 Row = tuple[int, list[str]]  # a line's number and its columns
@@ -67,7 +68,7 @@ def blocks(file: Path) -> Iterator[Block]:
 def lines(file: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file with their numbers."""
     with file.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
+        for number, raw in enumerate(progress(stream, f"reading {file.name}"), start=1):
             yield number, _text(file, number, raw)
 
 

@@ -15,6 +15,7 @@ from data_modules.errors import InputError, require_choice, require_limit
 from data_modules.examples import Example
 from data_modules.files import data_files
 from data_modules.mentions import KINDS, Document, Mention
+from data_modules.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"
@@ -38,7 +39,8 @@ class DocumentDataModule(AttentionDataModule):
         return document_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        documents = [document for file in self.files for document in READERS[suffix_of(file)](file)][: self.limit]
+        files = progress(self.files, "reading")
+        documents = [document for file in files for document in READERS[suffix_of(file)](file)][: self.limit]
         if not documents:
             raise InputError(f"{self.path}: expected at least one document, found none.")
         tokenizer = self.encoder.tokenizer()

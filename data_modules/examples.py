@@ -12,6 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from data_modules.batch import IGNORE
 from data_modules.map_store import MapStore
+from data_modules.progress import progress
 from data_modules.word_vectors import UNKNOWN, VectorTable
 
 NO_WORD = -1
@@ -76,7 +77,7 @@ def encode(
 ) -> Split:
     """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
     split = Split([])
-    for start in range(0, len(examples), AT_ONCE):
+    for start in progress(range(0, len(examples), AT_ONCE), "tokenising", each=AT_ONCE):
         part = examples[start : start + AT_ONCE]
         encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
         for place, example in enumerate(part):

@@ -12,6 +12,7 @@ from data_modules.attention_data_module import AttentionDataModule
 from data_modules.errors import InputError, require_limit
 from data_modules.examples import Encoded, Example, Split, encode_texts
 from data_modules.framenet import FrameExample, Span, framenet_files, read_framenet
+from data_modules.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"
@@ -46,7 +47,7 @@ class FrameDataModule(AttentionDataModule):
         return framenet_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        found = [example for file in self.files for example in read_framenet(file)]
+        found = [example for file in progress(self.files, "reading") for example in read_framenet(file)]
         kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance, self.one_target)
         kept = kept[: self.limit]
         if not kept:
@@ -78,7 +79,7 @@ class FrameDataModule(AttentionDataModule):
         ]
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        items = [self._encoded(example.annotation, tokenizer) for example in examples]
+        items = [self._encoded(example.annotation, tokenizer) for example in progress(examples, "tokenising")]
         # A sentence is never cut: where it does not fit, its links may be lost.
         fitting = [item for item in items if len(item.input_ids) < self.max_pieces and len(item.example.gold["links"])]
         return Split(fitting, skipped=len(items) - len(fitting))

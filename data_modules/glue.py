@@ -16,6 +16,7 @@ from data_modules.features import special_features
 from data_modules.files import local_path
 from data_modules.glue_tasks import TASKS, Task
 from data_modules.parser import ParsedText, Parser, token_dependencies, token_features
+from data_modules.progress import progress
 from data_modules.segments import token_classes
 
 SAMPLE = Path(__file__).parent / "samples" / "glue"
@@ -87,7 +88,8 @@ class GlueDataModule(AttentionDataModule):
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = token_classes(tokenizer)
         parsed = self.parser.parse([text for example in examples for text in example.words]) if self.parser else None
-        return Split([self._encoded(example, classes, tokenizer, parsed) for example in examples])
+        shown = progress(examples, "parsing" if self.parser else "tokenising")
+        return Split([self._encoded(example, classes, tokenizer, parsed) for example in shown])
 
     def _encoded(
         self,

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class MapStore:
         """The places of the examples that a shard holds."""
         return np.flatnonzero(self.shard_of == shard)
 
-    def missing(self, among: Sequence[int] | None = None) -> list[int]:
+    def missing(self, among: Iterable[int] | None = None) -> list[int]:
         """The shards that are not there, or not as they were written."""
         return [shard for shard in (self.shards if among is None else among) if not self._intact(shard)]
 

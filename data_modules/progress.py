@@ -15,6 +15,7 @@ from data_modules.ranks import is_first_process
 Item = TypeVar("Item")
 PATIENCE = 0.5  # seconds that a loop may take before it is shown
 SHOW_EVERY = 0.1
+_on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the first that takes a while
 
 
 def progress(items: Iterable[Item], description: str, each: int = 1) -> Iterable[Item]:
@@ -43,10 +44,13 @@ def _with_bar(items: Iterable[Item], description: str, each: int) -> Iterator[It
             if now - shown > SHOW_EVERY:
                 shown = now
                 bar.update(task, completed=done * each)
-                if now - began > PATIENCE:
+                if now - began > PATIENCE and not _on_screen:
+                    _on_screen.append(bar)
                     bar.start()
     finally:
-        bar.stop()
+        if bar in _on_screen:
+            _on_screen.remove(bar)
+            bar.stop()
 
 
 def _with_lines(items: Iterable[Item], description: str) -> Iterator[Item]:

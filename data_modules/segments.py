@@ -12,6 +12,7 @@ from data_modules.attention_data_module import AttentionDataModule
 from data_modules.batch import IGNORE
 from data_modules.errors import ConfigError, InputError, require_limit
 from data_modules.examples import Encoded, Example, Split, encode_texts
+from data_modules.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"
@@ -41,7 +42,7 @@ class SegmentDataModule(AttentionDataModule):
         return text_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        articles = [article for file in self.files for article in read_articles(file)]
+        articles = [article for file in progress(self.files, "reading") for article in read_articles(file)]
         self.short_articles = sum(len(article.paragraphs) < 2 for article in articles)
         pairs = paragraph_pairs(articles)
         if not pairs:
@@ -58,7 +59,8 @@ class SegmentDataModule(AttentionDataModule):
         classes = token_classes(tokenizer)
         if self.encoder.masks_tokens and tokenizer.mask_token_id is None:
             raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
-        return Split([self._encoded(place, example, classes, tokenizer) for place, example in enumerate(examples)])
+        shown = enumerate(progress(examples, "tokenising"))
+        return Split([self._encoded(place, example, classes, tokenizer) for place, example in shown])
 
     def _encoded(self, place: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
         ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)

@@ -27,7 +27,9 @@ def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) 
 def missing_shards(split: Split, rank: int, processes: int) -> list[tuple[str, int]]:
     """The shards that this process has to write; each process answers for every n-th."""
     return [
-        (output, shard) for output, store in split.stores.items() for shard in store.missing(store.shards[rank::processes])
+        (output, shard)
+        for output, store in split.stores.items()
+        for shard in store.missing(progress(store.shards[rank::processes], "checking stored maps"))
     ]
 
 

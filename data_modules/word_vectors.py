@@ -17,6 +17,7 @@ from torch import Tensor
 
 from data_modules.errors import InputError
 from data_modules.model_files import packaged_folder
+from data_modules.progress import progress
 
 UNKNOWN = 0  # the row of zeros: unknown words, and ROOT
 
@@ -112,7 +113,7 @@ class VectorFile(WordVectors):
             return
         size = self.size()
         with _readable(self.path), _open_text(self.path) as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(progress(lines, f"reading {self.path.name}"), start=1):
                 word, numbers = _split(self.path, number, line, size)
                 if word in wanted:
                     yield word, _parse(self.path, number, numbers)

@@ -1,6 +1,7 @@
 import contextlib
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -69,6 +70,20 @@ def test_a_short_loop_shows_no_bar_and_other_processes_say_nothing():
     assert on_a_terminal("-c", SLOW.format(body=body))[0].strip() == "done"
     body = "for item in module.progress(range(3), 'second'): time.sleep(0.15)"
     assert on_a_terminal("-c", SLOW.format(body=body), RANK="1")[0].strip() == "done"
+
+
+def test_of_loops_within_loops_one_bar_is_shown_at_a_time():
+    body = (
+        "for file in module.progress(range(3), 'files'):\n"
+        "    for line in module.progress(range(4), 'lines'): time.sleep(0.15)\n"
+        "    time.sleep(0.15)"
+    )
+    seen, _ = on_a_terminal("-c", SLOW.format(body=body))
+    assert "lines" in seen
+    shown = False
+    for part in re.findall(r"\x1b\[\?25[lh]", seen):
+        assert (part == HIDDEN_CURSOR) != shown
+        shown = not shown
 
 
 def test_an_error_within_a_loop_is_read_and_the_terminal_is_left_in_order():
