@@ -7,9 +7,14 @@ import argparse
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from data_modules.errors import InputError
 from data_modules.label.tables import drawn_rows, starting_rows
+
+if TYPE_CHECKING:
+    from data_modules.label.server import LabelServer
+    from data_modules.label.session import LabelSession
 
 EXAMPLES = """examples:
   python -m data_modules.label                               label the packaged maps, or go on with it
@@ -65,7 +70,6 @@ def _count(text: str) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Serve the page until Ctrl-C; 1 for a mistake, told in one sentence."""
     given = parse_arguments(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return serve(given)
     except InputError as error:
@@ -99,7 +103,8 @@ def serve(given: argparse.Namespace) -> int:
 
 
 def _answer(server: "LabelServer", session: "LabelSession") -> int:
-    restored = f", {session.replayed} of them restored from the journal" if session.replayed else ""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    restored = f" ({session.replayed} actions come from the journal)" if session.replayed else ""
     print(f"{session.out}, pass {session.passed}: {session.done} of {len(session.maps)} maps are labelled{restored}.")
     print(f"Open {server.address} in a browser; Ctrl-C ends.", flush=True)
     try:

@@ -34,6 +34,12 @@ export class HeatMap {
     this.point(null);
   }
 
+  // Shows nothing, where a map cannot be computed.
+  clear() {
+    this.map = null;
+    this.point(null);
+  }
+
   fit() {
     this.zoom = 1;
     this.left = this.top = 0;
@@ -42,8 +48,8 @@ export class HeatMap {
 
   zoomBy(factor, x, y) {
     if (!this.map) return;
-    const { margin, side, scale } = this.#measures();
-    const [dx, dy] = [(x ?? margin + side / 2) - margin, (y ?? margin + side / 2) - margin];
+    const { side, scale } = this.#measures();
+    const [dx, dy] = [x ?? side / 2, y ?? side / 2]; // what stays where it is
     const [column, row] = [this.left + dx / scale, this.top + dy / scale];
     this.zoom = Math.min(MOST_ZOOM, Math.max(1, this.zoom * factor));
     const after = this.#measures().scale;
@@ -99,18 +105,24 @@ export class HeatMap {
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     if (!this.map || !this.image || this.image.width !== this.size) return;
-    const { margin, side, scale } = this.#measures();
+    const { margin, side, scale, shift } = this.#measures();
     const shown = side / scale;
     this.left = Math.min(Math.max(0, this.left), this.size - shown);
     this.top = Math.min(Math.max(0, this.top), this.size - shown);
     const pen = this.canvas.getContext("2d");
     pen.scale(ratio, ratio);
+    pen.translate(shift, 0);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(this.image, this.left, this.top, shown, shown, margin, margin, side, side);
     pen.strokeStyle = this.#colour("--line");
     pen.strokeRect(margin - 0.5, margin - 0.5, side + 1, side + 1);
     this.#axis(pen, false);
     this.#axis(pen, true);
+    pen.fillStyle = this.#colour("--faint");
+    pen.font = `${FONT_SIZE}px system-ui, sans-serif`;
+    pen.textAlign = "right";
+    pen.fillText("to →", margin - 10, 14);
+    pen.fillText("from ↓", margin - 10, 30);
     if (this.cell) this.#mark(pen);
     this.canvas.dataset.zoom = this.zoom.toFixed(2);
   }
@@ -121,7 +133,8 @@ export class HeatMap {
     const longest = Math.max(...this.labels.map((label) => pen.measureText(label).width));
     const margin = Math.min(LONGEST, longest) + 18;
     const side = Math.max(50, Math.min(this.canvas.clientWidth, this.canvas.clientHeight) - margin - 4);
-    return { margin, side, scale: (side / this.size) * this.zoom };
+    const shift = Math.max(0, (this.canvas.clientWidth - margin - side) / 2 - margin / 4);
+    return { margin, side, scale: (side / this.size) * this.zoom, shift };
   }
 
   // Tokens beside the rows (from) or, turned, above the columns (to); a strip tells the sentences of a pair apart.
@@ -152,7 +165,7 @@ export class HeatMap {
     const text = shortened(pen, label, LONGEST);
     pen.save();
     pen.translate(end, middle);
-    if (turned) pen.scale(1, -1); // letters are not to be mirrored: they read upwards
+    if (turned) pen.scale(1, -1); // letters are not to be mirrored
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     pen.fillText(text, 0, 0);
@@ -181,11 +194,17 @@ export class HeatMap {
 
   #cellAt(event) {
     if (!this.map) return null;
-    const { margin, side, scale } = this.#measures();
-    const [x, y] = [event.offsetX - margin, event.offsetY - margin];
+    const { side, scale } = this.#measures();
+    const [x, y] = this.#inside(event);
     if (x < 0 || y < 0 || x >= side || y >= side) return null;
-    const inside = (place) => Math.min(this.size - 1, Math.floor(place));
-    return [inside(this.top + y / scale), inside(this.left + x / scale)];
+    const whole = (place) => Math.min(this.size - 1, Math.floor(place));
+    return [whole(this.top + y / scale), whole(this.left + x / scale)];
+  }
+
+  // Where the pointer is, from the upper left corner of the first cell.
+  #inside(event) {
+    const { margin, shift } = this.#measures();
+    return [event.offsetX - shift - margin, event.offsetY - margin];
   }
 
   #pointer(event) {
@@ -206,7 +225,8 @@ export class HeatMap {
 
   #wheel(event) {
     event.preventDefault();
-    this.zoomBy(event.deltaY < 0 ? 1.25 : 0.8, event.offsetX, event.offsetY);
+    if (!this.map || !event.deltaY) return;
+    this.zoomBy(event.deltaY < 0 ? 1.25 : 0.8, ...this.#inside(event));
     this.point(this.#cellAt(event));
   }
 

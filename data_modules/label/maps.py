@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from data_modules.encoder import FrozenEncoder
+from data_modules.errors import InputError
 from data_modules.pattern_labels import MapName
 from data_modules.pattern_maps import PatternMap, pattern_maps
 
@@ -34,7 +35,10 @@ class MapSource:
         """One map as JSON."""
         with self._lock:
             if number not in self._kept:
-                self._compute(range(number, min(number + TOGETHER, len(self._names))))
+                try:
+                    self._compute(range(number, min(number + TOGETHER, len(self._names))))
+                except InputError:  # of this map, or only of one that follows
+                    self._compute(range(number, number + 1))
             self._kept.move_to_end(number)
             return self._kept[number]
 

@@ -93,16 +93,19 @@ async function show(number) {
   busy = true;
   try {
     const map = await fetchMap(number);
-    current = number;
     heat.show(map);
-    byId("number").textContent = number + 1;
-    byId("to").value = number + 1;
     byId("from").textContent = `${map.from.encoder}, ${map.from.input}, head ${map.from.head}`;
     byId("heat").ariaLabel = `Attention map ${number + 1} of ${map.tokens.length} tokens: ${map.tokens.join(" ")}`;
+  } catch (error) {
+    heat.clear();
+    throw error;
+  } finally {
+    current = number;
+    byId("number").textContent = number + 1;
+    byId("to").value = number + 1;
     history.replaceState(null, "", `#${number + 1}`);
     refresh();
     document.body.dataset.shown = number + 1;
-  } finally {
     busy = false;
   }
   for (const near of [number + 1, number - 1]) if (state.labels[near]) fetchMap(near).catch(() => {});
@@ -120,6 +123,7 @@ function unlabelledAfter(number) {
 
 async function label(name) {
   const number = current;
+  if (!heat.map) throw new Error("There is no map to label.");
   take(await ask("/label", { number, label: name, version: state.labels[number][1], tab }));
   if (!name) return;
   times.push(Date.now());
@@ -227,8 +231,9 @@ function listen() {
   });
   byId("agreement").addEventListener("toggle", () => byId("agreement").open && showAgreement());
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.tagName === "INPUT") return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
     const chosen = state?.classes[Number(event.key) - 1];
+    if (chosen && event.repeat) return; // a key held down is one label
     const action = chosen ? () => act(() => label(chosen.name)) : Object.hasOwn(KEYS, event.key) && KEYS[event.key];
     if (!action) return;
     event.preventDefault();
