@@ -1,0 +1,195 @@
+"""Finished runs side by side: what they share, what differs, and how well their heads agree."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+FEWEST_HEADS = 3  # fewer have no order worth a correlation
+SHOWN_DIGITS = 8
+Cells = dict[tuple[int, int], float | None]  # a value for each (layer, head), from 1
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run left behind, under the name that tables give it."""
+
+    label: str
+    folder: Path
+    results: Mapping
+
+    @cached_property
+    def heads(self) -> dict[str, Cells]:
+        """The per-head quantities of heads.csv."""
+        file, found = self.folder / "heads.csv", {}
+        if file.is_file():
+            with file.open(encoding="utf-8", newline="") as stream:
+                for row in csv.DictReader(stream):
+                    value = float(row["value"]) if row["value"] else None
+                    found.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
+        return found
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """Its final figures."""
+        return self.results["metrics"]
+
+    @property
+    def provenance(self) -> Mapping:
+        """Where its figures come from."""
+        return self.results["provenance"]
+
+
+def unique_labels(folders: Sequence[Path]) -> list[str]:
+    """The names of the folders, with as many folders above them as it takes to tell them apart."""
+    for depth in range(1, max(len(folder.parts) for folder in folders) + 1):
+        labels = ["/".join(folder.parts[-depth:]) for folder in folders]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
+
+
+def name_of(what: str, run: FinishedRun, runs: Sequence[FinishedRun]) -> str:
+    """What is told of a run and the first, with the run's name where there are several."""
+    return what if len(runs) == 2 else f"{what}:{run.label}"
+
+
+def difference(value: float | None, first: float | None) -> float | None:
+    """How far a value is from the first; None where either is undefined."""
+    return None if value is None or first is None else value - first
+
+
+def metric_rows(runs: Sequence[FinishedRun]) -> list[Row]:
+    """The metrics that all runs have, and how far each run is from the first."""
+    first, *others = runs
+    return [
+        {"metric": name}
+        | {run.label: run.metrics[name] for run in runs}
+        | {name_of("difference", run, runs): difference(run.metrics[name], first.metrics[name]) for run in others}
+        for name in first.metrics
+        if all(name in run.metrics for run in others)
+    ]
+
+
+def run_rows(runs: Sequence[FinishedRun]) -> list[Row]:
+    """The experiment, encoder and data of each run, with the beginning of their checksums."""
+    return [
+        {
+            "run": run.label,
+            "experiment": run.results["experiment"],
+            "encoder": run.provenance["encoder"]["name"],
+            "weights": str(run.provenance["encoder"].get("sha256"))[:SHOWN_DIGITS],
+            "data": ", ".join(Path(file).name for file in run.provenance["data"]),
+            "data_checksum": checksum(run.provenance["data"].values()),
+            "examples": ", ".join(f"{count} {part}" for part, count in run.provenance["examples"].items()),
+            "seed": run.provenance["seed"],
+        }
+        for run in runs
+    ]
+
+
+def checksum(parts: Sequence[str]) -> str:
+    """The beginning of one checksum for several."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:SHOWN_DIGITS]
+
+
+def configuration_rows(configs: Mapping[str, Mapping], keys: Sequence[str]) -> list[Row]:
+    """What each run's configuration says of the keys; a key that repeats another within a part of the data is left out."""
+    rows = [{"key": key} | {label: text_of(value_at(config, key)) for label, config in configs.items()} for key in keys]
+    known = {json.dumps([row["key"], *list(row.values())[1:]]) for row in rows}
+    return [row for row in rows if not _repeats(row, known)]
+
+
+def _repeats(row: Row, known: set[str]) -> bool:
+    key, *values = row.values()
+    parts = key.split(".")
+    return any(json.dumps([".".join(parts[start:]), *values]) in known for start in range(1, len(parts)))
+
+
+def value_at(config: object, key: str) -> object:
+    """The value of a dotted key; None where the configuration has none."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, Mapping) else None
+    return config
+
+
+def text_of(value: object) -> str:
+    """A value of a configuration as people write it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def comparable_heads(runs: Sequence[FinishedRun]) -> list[str]:
+    """The quantities that all runs have, for the same heads."""
+    first, *others = runs
+    return [
+        name for name, cells in first.heads.items() if all(run.heads.get(name, {}).keys() == cells.keys() for run in others)
+    ]
+
+
+def agreement_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> list[Row]:
+    """For each quantity and run: rank correlation with the first, and how far apart the heads are."""
+    first, *others = runs
+    rows = []
+    for quantity in quantities:
+        for run in others:
+            pairs = {
+                place: (value, run.heads[quantity][place])
+                for place, value in first.heads[quantity].items()
+                if value is not None and run.heads[quantity][place] is not None
+            }
+            rows.append({"quantity": quantity, "run": run.label} | agreement(pairs))
+    return [{key: value for key, value in row.items() if key != "run"} for row in rows] if len(runs) == 2 else rows
+
+
+def agreement(pairs: Mapping[tuple[int, int], tuple[float, float]]) -> Row:
+    """How alike two runs are over the heads; None where there is nothing to tell."""
+    if not pairs:
+        return dict.fromkeys(("spearman", "mean_absolute_difference", "largest_difference", "head")) | {"heads": 0}
+    changes = {place: after - before for place, (before, after) in pairs.items()}
+    layer, head = max(changes, key=lambda place: abs(changes[place]))
+    return {
+        "spearman": spearman(*zip(*pairs.values(), strict=True)),
+        "mean_absolute_difference": float(np.mean(np.abs(list(changes.values())))),
+        "largest_difference": changes[layer, head],
+        "head": f"{layer}-{head}",
+        "heads": len(pairs),
+    }
+
+
+def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Rank correlation; None where the heads are few or all alike."""
+    if len(one) < FEWEST_HEADS or len(set(one)) == 1 or len(set(other)) == 1:
+        return None
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
+def difference_grids(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> dict[str, dict]:
+    """The difference of every head to the first run, as per-head quantities of the comparison."""
+    first, *others = runs
+    return {
+        name_of(f"difference:{quantity}", run, runs): {"value": _grid(first.heads[quantity], run.heads[quantity])}
+        for quantity in quantities
+        for run in others
+    }
+
+
+def _grid(before: Cells, after: Cells) -> list[list[float]]:
+    layers, heads = (max(place) for place in zip(*before, strict=True))
+    found = [[difference(after[la, he], before[la, he]) for he in range(1, heads + 1)] for la in range(1, layers + 1)]
+    return [[float("nan") if value is None else value for value in row] for row in found]
+
+
+def value_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> list[Row]:
+    """The values of every head in all runs."""
+    return [
+        {"quantity": quantity, "layer": layer, "head": head} | {run.label: run.heads[quantity][layer, head] for run in runs}
+        for quantity in quantities
+        for layer, head in runs[0].heads[quantity]
+    ]
