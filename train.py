@@ -3,22 +3,20 @@
 python train.py [experiment=NAME] [key=value ...]; --help explains groups, experiments and keys.
 """
 
-from contextlib import nullcontext
-
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from runs.cli import clear_errors, command_line
+from runs.sweep_job import sweep_job
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> None:
     """Run the job that the configuration names, in the folder that Hydra made for it."""
     hydra_config = HydraConfig.get()
-    # In a sweep, Hydra collects the errors of the jobs and goes on with the next.
-    with nullcontext() if hydra_config.mode == RunMode.MULTIRUN else clear_errors():
+    with sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors():
         cfg.run_dir = hydra_config.runtime.output_dir
         hydra.utils.get_method(cfg.job)(cfg)
 

@@ -9,7 +9,8 @@ USAGE = """\
 headscope: find out what the attention heads of a transformer do.
 
 usage: python train.py [experiment=NAME] [group=option ...] [key=value ...]
-       python train.py -m key=value1,value2     one run for each value
+       python train.py -m key=value1,value2     one run for each value; the same command goes on after a stop
+       python train.py -m search=optuna         the best values, from the ranges of the module or your own
 
 Without arguments: the default experiment on the packaged sample, offline, in under a minute.
 """
@@ -34,6 +35,8 @@ examples
   python train.py experiment=clark_probe_attention encoder=bert_base data.train=train.conllu data.test=dev.conllu
   python train.py module.decode=mst logger=[csv,tensorboard] seed=1
   python train.py -m experiment=structural_probe data.hidden_layer=1,2,3,4,5,6
+  python train.py -m search=optuna experiment=clark_probe_words search.trials=30 run_dir=outputs/search
+  python train.py -m search=optuna module.lr="tag(log,interval(0.001,0.1))" hydra/launcher=joblib hydra.launcher.n_jobs=4
 """
 
 
@@ -45,7 +48,7 @@ def help_text() -> str:
 
 def known_groups() -> list[str]:
     """The configuration groups."""
-    return sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
+    return sorted({file.parent.name for file in CONF.glob("*/*.yaml")})
 
 
 def known_keys(overrides: Sequence[str]) -> dict[str, object]:
@@ -54,6 +57,7 @@ def known_keys(overrides: Sequence[str]) -> dict[str, object]:
     from hydra.core.global_hydra import GlobalHydra
 
     choices = [override for override in overrides if override.partition("=")[0] in known_groups()]
+    running = GlobalHydra.instance().hydra  # of a sweep that goes on after this
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         for attempt in (choices, []):
@@ -62,7 +66,7 @@ def known_keys(overrides: Sequence[str]) -> dict[str, object]:
                 break
             except Exception:  # another mistake in the same command: look at the default configuration
                 continue
-
+    GlobalHydra.instance().hydra = running
     return dict(_leaves(cfg, ""))
 
 

@@ -130,7 +130,7 @@ def run_stages(
         if stage == "fit":
             resume_from = last if cfg.resume and last.is_file() else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
-            metrics |= watched_score(cfg, trainer)
+            metrics |= watched_score(trainer)
         else:
             best = "best" if "fit" in cfg.stages else None
             getattr(trainer, stage)(module, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True)
@@ -138,10 +138,10 @@ def run_stages(
     return metrics
 
 
-def watched_score(cfg: DictConfig, trainer: pl.Trainer) -> dict[str, float | None]:
+def watched_score(trainer: pl.Trainer) -> dict[str, float | None]:
     """What the best checkpoint was chosen by; a later stage may measure the same again."""
     score = getattr(trainer.checkpoint_callback, "best_model_score", None)
-    return {} if score is None else {cfg.monitor: number(score)}
+    return {} if score is None else {trainer.checkpoint_callback.monitor: number(score)}
 
 
 def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:

@@ -1,0 +1,58 @@
+"""How a sweep starts its jobs: one process each, cores shared out, a process that dies takes only its own job with it."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING
+
+from hydra.plugins.launcher import Launcher
+from omegaconf import DictConfig
+
+from data_modules.errors import ConfigError, InputError
+from reports.results import write_json
+
+if TYPE_CHECKING:
+    from runs.sweep_jobs import Job
+
+FAILURE = "failed.json"
+BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
+
+
+class LauncherFailed(InputError):
+    """The launcher, and not a job, gave up; its jobs may still be running elsewhere."""
+
+
+def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
+    """Refuse jobs of several processes, unless the launcher itself starts as many."""
+    devices, nodes = str(cfg.trainer.get("devices", "auto")), cfg.trainer.get("num_nodes", 1)
+    one = nodes == 1 and (devices == "1" or cfg.trainer.get("accelerator") == "cpu" and devices == "auto")
+    if one or (devices.startswith("[") and "," not in devices and nodes == 1):
+        return
+    if launcher._target_.endswith(BY_SLURM) and (str(launcher.tasks_per_node), launcher.nodes) == (devices, nodes):
+        return
+    raise ConfigError(
+        f"trainer.devices={devices} trainer.num_nodes={nodes}: the jobs of a sweep have one process each; give "
+        "trainer.devices=1, or hydra/launcher=submitit_slurm with as many hydra.launcher.tasks_per_node and nodes."
+    )
+
+
+def launch(launcher: Launcher, jobs: Sequence["Job"], settings: DictConfig) -> None:
+    """Run the jobs; one whose process dies is recorded as failed, and the others are run again."""
+    try:
+        arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
+        launcher.launch(arguments, initial_job_idx=jobs[0].number)
+    except BrokenProcessPool as error:  # all its processes are gone
+        if len(jobs) == 1:
+            write_json(jobs[0].folder / FAILURE, {"error": f"its process died ({' '.join(str(error).split())[:200]})"})
+        for job in jobs if len(jobs) > 1 else ():
+            if not any((job.folder / name).is_file() for name in ("results.json", FAILURE)):
+                launch(launcher, [job], settings)
+    except Exception as error:
+        raise LauncherFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+
+
+def threads(settings: DictConfig, together: int) -> list[str]:
+    """Cores for each of several processes on one machine; joblib, Ray and SLURM share them out themselves."""
+    if not settings._target_.endswith(LOCAL) or "OMP_NUM_THREADS" in os.environ:
+        return []
+    return [f"+hydra.job.env_set.OMP_NUM_THREADS={max(1, len(os.sched_getaffinity(0)) // together)}"]
