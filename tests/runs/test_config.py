@@ -16,6 +16,7 @@ EXPERIMENTS = [name for group, name in OPTIONS if group == "experiment"]
 LISTS = ("logger", "analyses")  # groups that take several
 FROM_THE_HUB = ("clark_gradients",)
 TABLES = ("clark_table3", "kovaleva_table1")
+OF_RUNS = ("compare",)  # reads what other runs wrote
 OF_TUNED_MODELS = ("kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
 WRONG = [
     {"_target_": "probes.scorers.AttentionScorerr"},
@@ -58,7 +59,9 @@ def test_every_file_composes_and_names_real_classes_and_keys(group, name):
     assert callable(get_method(cfg.job))
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*TABLES, *FROM_THE_HUB, *OF_TUNED_MODELS)])
+@pytest.mark.parametrize(
+    "name", [name for name in EXPERIMENTS if name not in (*TABLES, *OF_RUNS, *FROM_THE_HUB, *OF_TUNED_MODELS)]
+)
 def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
     cfg = composed(f"experiment={name}")
     cfg.run_dir = str(tmp_path)
