@@ -1,5 +1,6 @@
 """Which maps are to be labelled: those of a table, of a list that is begun, or newly drawn ones."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,9 @@ def drawn_rows(
     encoders = open_encoders(names, options)
     if len({(encoder.layers, encoder.heads) for encoder in encoders.values()}) > 1:
         raise InputError(f"--draw: {', '.join(names)} differ in their number of layers or heads; draw them one by one.")
-    drawn = draw_maps(encoders, input_counts(folder, tasks, split), count, seed, split, folder)
+    inputs = input_counts(folder, tasks, split)
+    print(f"Drawing about {count} maps, which takes a while ...", file=sys.stderr, flush=True)
+    drawn = draw_maps(encoders, inputs, count, seed, split, folder)
     return [Label(name, "") for name in drawn]
 
 
