@@ -10,9 +10,10 @@ from analysis.significance import holm
 
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
+NO_CLASS = "abstained"  # the classifier was not sure
 AGREEMENT = (
     "Heads with a sieve role against heads whose most frequent pattern is the class: Cohen's kappa, Fisher's exact test "
-    "(two-sided, Holm over all pairs that can be tested), and the rank correlation of the role's score with the class's share."
+    "(two-sided, Holm over all pairs that can be tested), rank correlation of the role's score with the class's share."
 )
 ABLATION = (
     "Mean change of the task's score when a head with the role is disabled, against heads of the same layers without it: "
@@ -24,7 +25,8 @@ ROUNDING = 1e-12  # two sums of the same numbers in another order count as equal
 
 def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
     """Every role beside every class of pattern: how many heads have both, and how many would by chance."""
-    roles, classes = with_prefix(grids, ROLE), with_prefix(grids, CLASS)
+    roles = with_prefix(grids, ROLE)
+    classes = {name: grid for name, grid in with_prefix(grids, CLASS).items() if name != NO_CLASS}
     missing = [what for what, found in (("roles", roles), ("patterns", classes)) if not found]
     if missing:
         return unanswered(missing)

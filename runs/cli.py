@@ -59,7 +59,7 @@ def clear_errors() -> Iterator[None]:
 
 def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tuple[int, str | None]:
     """The exit status of an error, and its sentence unless it is a defect of the program."""
-    chain, overrides = list(_causes(error)), sys.argv[1:] if overrides is None else overrides
+    chain, overrides = list(causes(error)), sys.argv[1:] if overrides is None else overrides
     if _interrupted(error):
         return INTERRUPTED, "interrupted; resume=true with the same run_dir goes on from the last checkpoint."
     for cause in chain:
@@ -117,11 +117,12 @@ def words_for_numbers(overrides: Sequence[str]) -> str | None:
 
 def _interrupted(error: BaseException) -> bool:
     return any(
-        isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in _causes(error)
+        isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in causes(error)
     )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what led to it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

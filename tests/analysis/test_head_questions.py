@@ -40,6 +40,7 @@ def test_agreement_equals_counts_by_hand():
         "pattern:diagonal": [[0.9, 0.6, 0.2, 0.3], [0.4, 0.7, 0.1, 0.0]],
         "pattern:vertical": [[0.1, 0.4, 0.8, 0.7], [0.6, 0.3, 0.9, 1.0]],
         "pattern:none": [[0.0] * 4] * 2,
+        "pattern:abstained": [[1.0] * 4] * 2,  # no class
     }
     found = role_pattern_agreement(grids)
     rows = {(row["role"], row["class"]): row for row in found["rows"]}
@@ -106,7 +107,7 @@ def test_the_interval_is_the_test_turned_around():
     assert (one["low"], one["high"]) == pytest.approx((one["difference"] - high, one["difference"] - low))
     # An effect far from chance has the smallest p-value: only the orders that keep the role's heads are as far.
     far = role_effect(changes + 1000 * has, has, orders)
-    same = sum(all(has[l][list(o)].tolist() == has[l].tolist() for l, o in enumerate(order)) for order in orders)
+    same = sum(all(row[list(o)].tolist() == row.tolist() for row, o in zip(has, order, strict=True)) for order in orders)
     assert far["p"] == (1 + same) / (1 + len(orders))
 
 
