@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test readme lint bench clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -12,6 +12,9 @@ run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_ta
 
 test: $(READY)  ## all tests
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+readme: $(READY)  ## every command of README.md, run on samples
+	$(BIN)/python -m tests.readme_commands --run $(ARGS)
 
 lint: $(READY)  ## style of code and imports
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
