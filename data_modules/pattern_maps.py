@@ -41,7 +41,7 @@ def pattern_maps(
     examples = {task: _examples(task, folder) for task in {name.task for name in names}}
     for encoder_name, of_encoder in groupby(sorted(names), key=lambda name: name.encoder):
         of_encoder = list(of_encoder)
-        encoder = _require_encoder(encoder_name, of_encoder[0], encoders)
+        encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders)
         tokenizer = encoder.tokenizer()
         classes = token_classes(tokenizer)
         for (task, split, place), wanted in groupby(of_encoder, key=lambda name: name.input):
@@ -57,13 +57,13 @@ def _examples(task: str, folder: str | None) -> dict[str, list[Example]]:
     return {split: read_tsv(file, TASKS[task], None) for split, file in files.items() if file.is_file()}
 
 
-def _require_encoder(name: str, first: MapName, encoders: Mapping[str, FrozenEncoder]) -> FrozenEncoder:
+def _require_encoder(name: str, named: set[str], encoders: Mapping[str, FrozenEncoder]) -> FrozenEncoder:
     if name not in encoders:
         raise InputError(f"the table of labels names the encoder {name}; known are {', '.join(encoders)}.")
-    if encoders[name].sha256 != first.sha256:
+    if others := named - {encoders[name].sha256}:
         raise InputError(
             f"the table of labels is for another encoder: {name} has the sha256 {encoders[name].sha256}, "
-            f"the table {first.sha256}."
+            f"the table {min(others)}."
         )
     return encoders[name]
 

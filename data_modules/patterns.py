@@ -1,0 +1,268 @@
+"""Labelled attention maps, computed again from their encoders, in folds; on request made-up ones beside them."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from data_modules.attention_data_module import SPLITS_OF_STAGE
+from data_modules.batch import IGNORE, AttentionBatch
+from data_modules.buckets import BucketSampler, Budget, BudgetSampler
+from data_modules.encoder import FrozenEncoder
+from data_modules.errors import ConfigError, InputError, require_choice
+from data_modules.examples import pad, pad_blocks
+from data_modules.files import local_path
+from data_modules.model_files import files_sha256
+from data_modules.pattern_folds import FOLDS, FoldSplit, split_fold
+from data_modules.pattern_labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
+from data_modules.pattern_maps import pattern_maps
+from data_modules.synthetic_maps import synthetic_maps
+
+log = logging.getLogger(__name__)
+WATCHED = 10  # made-up maps that are learnt from, for each one that is watched
+OTHER_SEED = 2**31  # added to the seed for those that are watched
+
+
+@dataclass(frozen=True)
+class MapExample:
+    """A map on the host, the classes of its tokens, its label, and its name unless it is made up."""
+
+    weights: Float[np.ndarray, "token token"]
+    token_class: Int8[np.ndarray, "token"]
+    label: int
+    name: MapName | None = None
+
+
+Row = tuple[int, MapExample]
+HostBatch = dict[str, Tensor | int]
+
+
+@dataclass
+class MapSplit(Dataset):
+    """One part of the maps."""
+
+    items: list[MapExample]
+    lengths: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lengths = np.array([len(item.weights) for item in self.items], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> Row:
+        return place, self.items[place]
+
+
+class PatternDataModule(pl.LightningDataModule):
+    """Maps with one of five labels. `fold` is tested, the rest learnt from; `watched` keeps the next fold for validation.
+
+    Without a fold all labelled maps are learnt from. `synthetic` counts made-up maps to learn from besides; with
+    `real=false` they are all there is to learn from, and any labelled map may be tested.
+    """
+
+    kind = "patterns"
+
+    def __init__(
+        self,
+        labels: str,
+        encoders: Mapping[str, FrozenEncoder],
+        dir: str | None = None,
+        fold: int | None = 0,
+        watched: bool = True,
+        real: bool = True,
+        synthetic: int = 0,
+        batch_size: int = 32,
+        batch_tokens: int = 8192,
+        workers: int = 0,
+        pin_memory: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if fold is not None and fold not in range(FOLDS):
+            raise ConfigError(f"data.fold={fold}: expected a fold from 0 to {FOLDS - 1}, or null for none.")
+        if synthetic < 0 or not real and not synthetic:
+            raise ConfigError(f"data.synthetic={synthetic}: expected how many made-up maps to learn from.")
+        self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
+        self.fold, self.watched, self.real, self.synthetic = fold, watched, real, synthetic
+        self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
+        self.budget = Budget(batch_tokens, 2**26, 1)
+        self.maps: list[MapExample] | None = None
+
+    @cached_property
+    def labels(self) -> list[Label]:
+        """The rows of the table."""
+        return read_labels(self.file)
+
+    @cached_property
+    def rows(self) -> list[Label]:
+        """The rows that are learnt from and tested: those of the first pass."""
+        rows = labelled(self.labels)
+        if not rows:
+            raise InputError(f"{self.file}: expected labelled maps, found none with a label.")
+        return rows
+
+    @cached_property
+    def places(self) -> FoldSplit:
+        """Which rows are in which part."""
+        return split_fold([row.map for row in self.rows], self.fold, self.watched)
+
+    @cached_property
+    def splits(self) -> dict[str, MapSplit]:
+        """The maps of every part; a part without any is not there."""
+        parts = {
+            "train": self._real("train") + self._made_up(self.synthetic, self.seed),
+            "val": self._real("val") or self._made_up(self.synthetic // WATCHED * (not self.real), self.seed + OTHER_SEED),
+            "test": self._real("test"),
+        }
+        return {name: MapSplit(items) for name, items in parts.items() if items}
+
+    def _real(self, part: str) -> list[MapExample]:
+        """The labelled maps of a part; without `real` none is learnt from, so that all may be tested."""
+        wanted = self.fold is not None or not self.real if part == "test" else self.real
+        return [self._examples[place] for place in getattr(self.places, part)] if wanted else []
+
+    @staticmethod
+    def _made_up(count: int, seed: int) -> list[MapExample]:
+        return [MapExample(one.weights, one.token_class, CLASSES.index(one.label)) for one in synthetic_maps(count, seed)]
+
+    @cached_property
+    def _examples(self) -> list[MapExample]:
+        """The labelled maps, in the order of the rows."""
+        device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+        names = tuple(row.map for row in self.rows)
+        named = {row.map.encoder for row in self.rows}
+        encoders = EncoderSet({name: encoder for name, encoder in self.encoders.items() if name in named})
+        computed = computed_maps(names, encoders, self.dir, device)
+        return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in self.rows]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a module must know of the data: plain numbers and names."""
+        labels = [CLASSES.index(self.rows[place].label) for place in self.places.train] if self.real else []
+        counts = np.bincount(labels, minlength=len(CLASSES)) + self.synthetic // len(CLASSES)
+        return {
+            "kind": self.kind,
+            "classes": list(CLASSES),
+            "class_counts": counts.tolist(),
+            "labels_sha256": files_sha256([self.file]),
+            "label_pairs": label_pairs(self.labels),
+            "tested": [asdict(self.rows[place].map) for place in self.places.test],
+        }
+
+    @property
+    def provenance(self) -> dict[str, object]:
+        """Where the numbers come from."""
+        identities = {name: encoder.identity for name, encoder in self.encoders.items()}
+        return {
+            "encoder": {"name": ", ".join(self.encoders), "encoders": identities},
+            "data": {str(self.file): files_sha256([self.file])},
+            "vectors": None,
+            "examples": {name: len(split) for name, split in self.splits.items()},
+            "left_out": {"maps that share a head or an input with what is held out": len(self.places.left_out)},
+            "skipped": {},
+            "words_without_pieces": {},
+        }
+
+    def require(self, stages: Sequence[str]) -> None:
+        """Find out before any work whether the maps for all stages are there."""
+        for stage in stages:
+            require_choice("stages", stage, SPLITS_OF_STAGE)
+        if "fit" in stages and self.real and not self.places.train:
+            raise InputError(
+                f"{self.file}: every map shares a head or an input with fold {self.fold}; none is left to learn."
+            )
+        if "test" in stages and self.real and self.fold is None:
+            raise ConfigError("data.fold=null: all labelled maps are learnt from, none is left to test; give stages=[fit].")
+        if "test" in stages and not self.places.test:
+            raise InputError(f"{self.file}: fold {self.fold} has no map; expected at least {FOLDS} heads.")
+
+    def setup(self, stage: str) -> None:
+        """Compute the maps on the device, once."""
+        self.splits  # noqa: B018
+
+    def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
+        """Each map as the one head of an input."""
+        gold = {"token_class": batch["token_class"], "label": batch["label"]}
+        maps = batch["maps"][:, None, None]
+        return AttentionBatch(batch["mask"], gold, batch["index"], maps=maps, whole=batch.get("whole"))
+
+    def train_dataloader(self) -> DataLoader:
+        split = self.splits["train"]
+        rank, processes = self._place()
+        batches = BucketSampler(split.lengths, self.batch_size, self.seed)
+        return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
+
+    def val_dataloader(self) -> DataLoader | list:
+        return self._evaluation_loader("val") if "val" in self.splits else []
+
+    def test_dataloader(self) -> DataLoader:
+        return self._evaluation_loader("test")
+
+    def _evaluation_loader(self, name: str) -> DataLoader:
+        split = self.splits[name]
+        return self._loader(split, BudgetSampler(split.lengths, self.budget, *self._place()))
+
+    def _place(self) -> tuple[int, int]:
+        return self.trainer.global_rank, self.trainer.world_size
+
+    def _loader(
+        self, split: MapSplit, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] | None = None
+    ) -> DataLoader:
+        return DataLoader(
+            split,
+            batch_sampler=batches,
+            collate_fn=collate_fn or collate_maps,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=self.pin_memory,
+        )
+
+
+class EncoderSet(dict[str, FrozenEncoder]):
+    """Encoders by name, equal to others that compute the same."""
+
+    def _key(self) -> tuple:
+        return tuple((name, str(encoder.identity)) for name, encoder in self.items())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EncoderSet) and self._key() == other._key()
+
+
+@lru_cache(maxsize=1)
+def computed_maps(
+    names: tuple[MapName, ...], encoders: EncoderSet, folder: str | None, device: torch.device
+) -> dict[MapName, tuple[np.ndarray, np.ndarray]]:
+    """Each map and the classes of its tokens; kept, since the runs of all folds want the same."""
+    for encoder in encoders.values():
+        encoder.load().to(device)
+    return {found.name: (found.weights.cpu().numpy(), found.special) for found in pattern_maps(names, encoders, folder)}
+
+
+def collate_part(rows: list[Row], rank: int, processes: int) -> HostBatch:
+    """The part of a batch that one of several processes takes; one map without its label where there are too few."""
+    part = rows[rank::processes] or [(rows[0][0], replace(rows[0][1], label=IGNORE))]
+    return collate_maps(part) | {"whole": len(rows)}
+
+
+def collate_maps(rows: list[Row]) -> HostBatch:
+    """Pad to the longest."""
+    items = [item for _, item in rows]
+    return {
+        "maps": pad_blocks([item.weights for item in items]),
+        "mask": pad([np.ones(len(item.weights), dtype=np.int64) for item in items], 0).bool(),
+        "token_class": pad([item.token_class for item in items], IGNORE),
+        "label": torch.tensor([[item.label] for item in items]),
+        "index": torch.tensor([place for place, _ in rows]),
+    }

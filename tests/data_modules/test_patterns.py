@@ -1,0 +1,167 @@
+"""Labelled maps in folds: nothing tested has a twin in training; made-up maps; what cannot be."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from data_modules.errors import ConfigError, InputError
+from data_modules.pattern_folds import FOLDS, connected, fold_of_each, split_fold
+from data_modules.pattern_labels import CLASSES, Label, MapName, write_labels
+from data_modules.pattern_maps import pattern_maps
+from data_modules.patterns import PatternDataModule, collate_maps, collate_part
+from data_modules.synthetic_maps import synthetic_maps
+
+PACKAGED = "package:data_modules/samples/patterns/labels.csv"
+
+
+def name(example, layer, head, encoder="tiny", sha256="s", task="mrpc"):
+    return MapName(encoder, sha256, task, "val", example, layer, head)
+
+
+def grouped(groups=FOLDS, size=6):
+    """Groups that share neither head nor input, each connected."""
+    return [name(3 * group + n % 3, 1 + n % 2, 1 + group) for group in range(groups) for n in range(size)]
+
+
+def shared(names, one, other):
+    heads, inputs = ({getattr(names[place], part) for place in one} for part in ("place", "input"))
+    return [place for place in other if names[place].place in heads or names[place].input in inputs]
+
+
+@pytest.mark.parametrize("fold", range(FOLDS))
+def test_folds_of_separate_groups_share_nothing_and_leave_nothing_out(fold):
+    names = grouped()
+    split = split_fold(names, fold, watched=True)
+    assert Counter(fold_of_each(names)) == dict.fromkeys(range(FOLDS), 6)
+    assert sorted([*split.train, *split.val, *split.test]) == list(range(len(names)))
+    assert split.left_out == []
+    assert (len(split.val), len(split.test)) == (6, 6)
+    assert not shared(names, split.test, [*split.train, *split.val])
+    assert not shared(names, split.val, split.train)
+    assert len(split_fold(names, fold, watched=False).train) == 24
+
+
+def test_maps_linked_by_chains_are_connected():
+    chain = [name(0, 1, 1), name(0, 1, 2), name(7, 1, 2), name(7, 4, 4), name(9, 2, 2)]
+    numbers = connected(chain)
+    assert numbers[:4] == [numbers[0]] * 4
+    assert numbers[4] != numbers[0]
+
+
+@pytest.mark.parametrize("fold", range(FOLDS))
+def test_of_any_other_table_twins_are_left_out_and_counted(fold):
+    """Every head on every input is one piece, so that folds are of heads, and all inputs of the fold are in the rest."""
+    full = [name(example, 1, head) for example in range(4) for head in range(1, 11)]
+    apart = [name(example, 2, example) for example in range(20, 32)]
+    names = full + apart
+    split = split_fold(names, fold, watched=False)
+    assert split.test
+    assert not shared(names, split.test, split.train)
+    held = {*split.test}
+    twins = [place for place in shared(names, split.test, range(len(names))) if place not in held]
+    assert split.left_out == twins
+    assert len(split.train) + len(split.test) + len(split.left_out) == len(names)
+
+
+def test_the_two_models_of_one_head_are_twins():
+    names = grouped() + [replace(one, encoder="tuned", task="rte") for one in grouped()]
+    split = split_fold(names, 0, watched=False)
+    assert not {names[place].place for place in split.test} & {names[place].place for place in split.train}
+
+
+@pytest.fixture
+def table(random_encoder, tmp_path):
+    """A table of a tiny encoder: four heads of two layers on some inputs, groups of one input each."""
+    encoder = random_encoder("bert")
+    places = [(layer, head) for layer in (1, 2) for head in range(1, 5)]
+    names = [name(example, *places[example % 8], sha256=encoder.sha256) for example in range(24)]
+    rows = [Label(one, CLASSES[n % 5]) for n, one in enumerate(names)]
+    rows += [Label(one, CLASSES[(n + n % 2) % 5], 2) for n, one in enumerate(names[:8])]
+    write_labels(tmp_path / "labels.csv", rows)
+
+    def make(**options):
+        return PatternDataModule(str(tmp_path / "labels.csv"), {"tiny": encoder}, **options)
+
+    return make
+
+
+def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
+    data = ready(table(fold=1, watched=False))
+    tested = [data.on_after_batch_transfer(batch, 0) for batch in data.test_dataloader()]
+    rows = [data.rows[place] for place in data.places.test]
+    computed = {one.name: one for one in pattern_maps([row.map for row in rows], data.encoders)}
+    seen = 0
+    for batch in tested:
+        for n, place in enumerate(batch.index.tolist()):
+            one, length = computed[rows[place].map], int(batch.mask[n].sum())
+            assert length == len(one.tokens)
+            torch.testing.assert_close(batch.maps[n, 0, 0, :length, :length], one.weights)
+            assert not batch.maps[n, 0, 0, length:].any()
+            assert batch.gold["token_class"][n, :length].tolist() == one.special.tolist()
+            assert CLASSES[int(batch.gold["label"][n])] == rows[place].label
+            seen += 1
+    assert seen == len(rows) > 0
+
+
+def test_facts_and_provenance_count_what_is_learnt_from(table):
+    data = table(fold=0, watched=False, synthetic=10)
+    labels = Counter(data.rows[place].label for place in data.places.train)
+    assert data.facts["class_counts"] == [labels[label] + 2 for label in CLASSES]
+    assert len(data.facts["label_pairs"]) == 8
+    assert len(data.facts["tested"]) == len(data.places.test)
+    assert data.provenance["examples"] == {"train": len(data.places.train) + 10, "test": len(data.places.test)}
+    assert sum(data.provenance["left_out"].values()) == len(data.places.left_out)
+
+
+def test_made_up_maps_are_learnt_from_and_never_tested(table):
+    data = table(fold=0, real=False, synthetic=20)
+    assert [len(data.splits[part]) for part in ("train", "val")] == [20, 2]
+    np.testing.assert_array_equal(data.splits["train"].items[3].weights, synthetic_maps(4, 0)[3].weights)
+    assert not any(
+        np.array_equal(one.weights, two.weights) for one in data.splits["val"].items for two in data.splits["train"].items
+    )
+    for fold, size in ((0, len(data.places.test)), (None, 24)):
+        tested = table(fold=fold, real=False, synthetic=20).splits["test"].items
+        assert len(tested) == size
+        assert all(item.name is not None for item in tested)
+
+
+def test_without_a_fold_all_maps_are_learnt_from_and_none_is_left_to_test(table):
+    data = table(fold=None, watched=False)
+    assert set(data.splits) == {"train"}
+    assert len(data.splits["train"]) == 24
+    data.require(["fit"])
+    with pytest.raises(ConfigError, match="^data.fold=null: all labelled maps are learnt from"):
+        data.require(["fit", "test"])
+
+
+def test_processes_share_a_batch(table, ready):
+    data = ready(table(fold=0, watched=False))
+    rows = [data.splits["train"][place] for place in range(3)]
+    parts = [collate_part(rows, rank, 2) for rank in range(2)]
+    assert [part["index"].tolist() for part in parts] == [[0, 2], [1]]
+    assert [part["whole"] for part in parts] == [3, 3]
+    alone = collate_part(rows[:1], 1, 2)
+    assert alone["label"].tolist() == [[-100]]
+    assert collate_maps(rows)["label"].flatten().tolist() == [item.label for _, item in rows]
+
+
+@pytest.mark.parametrize("options", [{"fold": 5}, {"fold": -1}, {"synthetic": -1}, {"real": False}])
+def test_options_that_cannot_be(table, options):
+    with pytest.raises(ConfigError, match="^data.(fold|synthetic)="):
+        table(**options)
+
+
+def test_a_table_without_a_label_is_refused(tmp_path, minilm):
+    write_labels(tmp_path / "none.csv", [Label(name(0, 1, 1), "")])
+    with pytest.raises(InputError, match="expected labelled maps, found none with a label.$"):
+        PatternDataModule(str(tmp_path / "none.csv"), {"tiny": minilm}).rows  # noqa: B018
+
+
+def test_a_table_of_one_head_leaves_nothing_to_learn(tmp_path, minilm):
+    write_labels(tmp_path / "one.csv", [Label(name(example, 1, 1), "block") for example in range(9)])
+    with pytest.raises(InputError, match="every map shares a head or an input with fold 0; none is left to learn.$"):
+        PatternDataModule(str(tmp_path / "one.csv"), {"tiny": minilm}, watched=False).require(["fit"])
