@@ -76,7 +76,7 @@ def folder_name(label: str, row: DictConfig, overrides: list[str]) -> str:
 def compose_row(cfg: DictConfig, experiment: str, folder: Path, overrides: list[str]) -> DictConfig:
     """The configuration of a row: its experiment, the table's data settings, the user's overrides, the row's own."""
     given = [text for text in HydraConfig.get().overrides.task if text.lstrip("+~").partition("=")[0] not in OF_THE_TABLE]
-    shared = [f"data.cache={str(cfg.data.cache).lower()}"]
+    shared = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
     row = compose("train", [f"experiment={experiment}", *shared, *given, *overrides])
     row.experiment_name, row.run_dir = experiment, str(folder)
     return row
