@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 from torch import Tensor
 
 from data_modules.encoder import FrozenEncoder
@@ -15,7 +15,7 @@ from data_modules.pattern_maps import PatternMap, pattern_maps
 GROUPS = 5
 BAND = 1  # tokens to either side that count as the diagonal
 STRONG = 0.4  # share of a map's attention that makes a rough kind
-BLOCK_CONTRAST = 0.75
+BLOCK_CONTRAST = 0.65
 KINDS = ("vertical", "diagonal", "both", "block", "other")
 
 
@@ -97,12 +97,13 @@ def rough_measures(found: PatternMap) -> tuple[float, float, float]:
     return share, diagonal, block_contrast(weights, torch.from_numpy(found.sentence))
 
 
-def block_contrast(weights: Float[Tensor, "token token"], sentence: Tensor) -> float:
-    """Mean attention inside sentences over the sum of that inside and that across; 0 for one sentence."""
-    real = sentence >= 0
-    both = real[:, None] & real
-    same = (sentence[:, None] == sentence) & both
-    if bool((same == both).all()):
-        return 0.0
-    inside, across = weights[same].mean(), weights[both & ~same].mean()
-    return float(inside / (inside + across))
+def block_contrast(weights: Float[Tensor, "token token"], sentence: Int8[Tensor, "token"]) -> float:
+    """What a token gives to its own sentence, of that and what it gives to the other at the same distance; 0 for none."""
+    place = torch.arange(len(sentence))
+    mirrored = 2 * place[:, None] - place  # as far from the query, on its other side
+    inside = (mirrored >= 0) & (mirrored < len(sentence))
+    mirrored = mirrored.clamp(0, len(sentence) - 1)
+    across = (sentence[:, None] >= 0) & (sentence >= 0) & (sentence[:, None] != sentence)
+    compared = across & inside & (sentence[mirrored] == sentence[:, None])
+    own, other = weights.gather(1, mirrored)[compared].sum(), weights[compared].sum()
+    return float(own / (own + other)) if bool(compared.any()) else 0.0
