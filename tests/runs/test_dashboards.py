@@ -57,6 +57,7 @@ def shown_run(tmp_path_factory):
 
 def records(folder):
     """The records of the one wandb run in a folder: LevelDB's log format, blocks of 32 KiB, behind a header of 7 bytes."""
+    wandb.teardown()  # ends the service, which writes on for a moment after a run is finished
     (file,) = folder.glob("wandb/*run-*/run-*.wandb")
     content, place, part = file.read_bytes(), 7, b""
     while place < len(content):
