@@ -55,6 +55,11 @@ NOT_RUN = {
     "hydra/launcher=submitit_slurm": "needs a SLURM cluster",
     "hydra/launcher=ray": "needs a Ray cluster",
 }
+# What a command reads of earlier runs, and how to make it where no command before has done so.
+PREPARED = {
+    r"(?<=[=,\[])(outputs/[\w/.-]+)/model\b": "python train.py experiment=kovaleva_glue data.task=rte run_dir={}",
+    r"(?<=^runs=\[)([^]]+)(?=\]$)": "python train.py experiment=clark_coreference run_dir={}",
+}
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-name", "-cn", "--config-dir", "-cd", "--info", "-i")
 PROGRAMS = ("python", "python3", "make", "torchrun", "srun")
@@ -177,6 +182,7 @@ def run(command: str, folder: Path, *more: str) -> str:
     swept = {one.key_or_group for one in parsed(arguments) if one.is_sweep_override()}
     shorter = [f"{key}={value}" for key, value in SHORTER.items() if has_key(arguments, key) and key not in swept]
     shorter = [] if is_question(arguments) else [*shorter, *more]
+    prepare(arguments, folder)
     environment = dict(word.split("=", 1) for word in words[: words.index(program_of(words))])
     call = subprocess.run(
         [sys.executable, str(PROJECT / "train.py"), *arguments, *shorter],
@@ -190,6 +196,15 @@ def run(command: str, folder: Path, *more: str) -> str:
     assert call.returncode == 0, f"{command}: status {call.returncode}\n{call.stderr}"
     assert is_question(arguments) or Path(last).is_file(), f"{command}: the last line is no file: {last}"
     return last
+
+
+def prepare(arguments: list[str], folder: Path) -> None:
+    """Make the runs that the arguments name and that are not there."""
+    for pattern, command in PREPARED.items():
+        found = [name for word in arguments for match in re.findall(pattern, word) for name in match.split(",")]
+        for name in found:
+            if not (folder / name / "results.json").is_file():
+                run(command.format(name), folder, "~figures")
 
 
 def is_question(arguments: list[str]) -> bool:
