@@ -7,7 +7,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "atlas_page"
@@ -59,11 +59,11 @@ def safe(text: str) -> str:
 
 def rounded(value: object) -> object:
     """Numbers with as many digits as a reader can use; what is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): rounded(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [rounded(item) for item in value]
-    if isinstance(value, float):
+    if isinstance(value, float):  # asked first: nearly everything is a number
         short = float(f"{value:.{DIGITS}g}")
         return int(short) if short.is_integer() and abs(short) < 1e15 else short if math.isfinite(short) else None
-    return value
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value]

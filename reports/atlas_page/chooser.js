@@ -6,8 +6,10 @@ class Chooser {
   constructor({ label, placeholder, choose, several = false, id }) {
     Object.assign(this, { choose, several, label, groups: [], chosen: new Set() });
     this.filter = make("input", { type: "search", id: `${id}-filter`, placeholder, "aria-label": `Filter: ${label}`,
-      "aria-controls": `${id}-list`, autocomplete: "off", spellcheck: "false", oninput: () => this.narrow(), onkeydown: (event) => this.fromFilter(event) });
-    this.list = make("div", { class: "choices", id: `${id}-list`, role: "listbox", "aria-label": label, "aria-multiselectable": several ? "true" : null,
+      "aria-controls": `${id}-list`, autocomplete: "off", spellcheck: "false", oninput: () => this.narrow(),
+        onkeydown: (event) => this.fromFilter(event) });
+    this.list = make("div", { class: "choices", id: `${id}-list`, role: "listbox", "aria-label": label,
+      "aria-multiselectable": several ? "true" : null,
       onclick: (event) => this.click(event), onkeydown: (event) => this.walk(event) });
     this.nothing = make("p", { class: "muted nothing", hidden: true }, "Nothing has this in its name.");
     this.summary = make("summary", {}, label);
@@ -23,8 +25,10 @@ class Chooser {
     this.options = new Map();
     this.list.replaceChildren(...groups.map((group) => {
       const options = group.items.map((item) => {
-        const option = make("div", { class: "choice", role: "option", tabindex: "-1", "aria-selected": "false", title: item.hint || null,
-          "data-key": item.key }, make("span", { class: "choice-label" }, item.label), item.note && make("span", { class: "choice-note" }, item.note));
+        const option = make("div", { class: "choice", role: "option", tabindex: "-1", "aria-selected": "false",
+          title: item.hint || null,
+          "data-key": item.key }, make("span", { class: "choice-label" }, item.label),
+            item.note && make("span", { class: "choice-note" }, item.note));
         option.searched = `${item.label} ${item.key} ${item.hint ?? ""} ${group.label ?? ""}`.toLowerCase();
         this.options.set(String(item.key), option);
         return option;
@@ -43,7 +47,8 @@ class Chooser {
       option.setAttribute("aria-selected", String(this.chosen.has(key)));
       option.tabIndex = key === entry ? 0 : -1;
     }
-    this.summary.replaceChildren(make("span", { class: "chooser-name" }, this.label), make("span", { class: "chooser-chosen" }, summary));
+    this.summary.replaceChildren(make("span", { class: "chooser-name" }, this.label),
+      make("span", { class: "chooser-chosen" }, summary));
     const option = this.options.get(entry);
     if (option && !this.several && this.list.offsetParent) keepInSight(option, this.list);
   }
@@ -55,7 +60,8 @@ class Chooser {
       option.hidden = !parts.every((part) => option.searched.includes(part));
       left += !option.hidden;
     }
-    for (const group of this.list.children) group.hidden = [...group.querySelectorAll(".choice")].every((option) => option.hidden);
+    for (const group of this.list.children) group.hidden = [...group.querySelectorAll(".choice")].every((option) =>
+      option.hidden);
     this.nothing.hidden = left > 0;
     if (quietly !== true) announce(`${left} of ${this.options.size} left`);
   }
@@ -89,7 +95,8 @@ class Chooser {
 
   walk(event) {
     const options = this.visible(), at = options.indexOf(event.target.closest(".choice"));
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: options.length - 1, PageDown: Math.min(at + 10, options.length - 1),
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: options.length - 1,
+      PageDown: Math.min(at + 10, options.length - 1),
       PageUp: Math.max(at - 10, 0) }[event.key];
     if (next !== undefined) {
       event.preventDefault();

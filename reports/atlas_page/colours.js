@@ -2,16 +2,20 @@
 // Colour scales that colour-blind readers can tell apart: viridis, purple–orange around zero, one hue for attention.
 
 const RAMPS = {
-  sequential: ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"],
-  divergingLight: ["#7f3b08", "#b35806", "#e08214", "#fdb863", "#fee0b6", "#f7f7f7", "#d8daeb", "#b2abd2", "#8073ac", "#542788", "#2d004b"],
-  divergingDark: ["#ffd9a0", "#fdb863", "#e08214", "#b35806", "#6b3a10", "#262b33", "#3d3566", "#6557a6", "#8f82cf", "#b9b0e6", "#e2defa"],
+  sequential: ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b",
+    "#fde725"],
+  divergingLight: ["#7f3b08", "#b35806", "#e08214", "#fdb863", "#fee0b6", "#f7f7f7", "#d8daeb", "#b2abd2", "#8073ac",
+    "#542788", "#2d004b"],
+  divergingDark: ["#ffd9a0", "#fdb863", "#e08214", "#b35806", "#6b3a10", "#262b33", "#3d3566", "#6557a6", "#8f82cf",
+    "#b9b0e6", "#e2defa"],
   attentionLight: ["#ffffff", "#d3e4f7", "#93c0ea", "#4a94d6", "#1667b1", "#083c7a", "#04234d"],
   attentionDark: ["#161c24", "#173352", "#1c5489", "#2b7cc4", "#5ba6ea", "#9fd0ff", "#e6f3ff"],
 };
 const STEPS = 256;
 const tables = new Map();
 
-const CATEGORY_COLOURS = ["#0072b2", "#d55e00", "#a3508a", "#009e73", "#7b8794", "#b8860b", "#3f9fd8"]; // after Okabe and Ito
+const CATEGORY_COLOURS = ["#0072b2", "#d55e00", "#a3508a", "#009e73", "#7b8794", "#b8860b",
+  "#3f9fd8"]; // after Okabe and Ito
 
 /** Colour of a share between 0 and 1 along a ramp. */
 function rampColour(name, share) {
@@ -80,6 +84,7 @@ function legend(scale, marks = {}) {
       make("div", { class: "legend-bar", style: { background: `linear-gradient(to right, ${stops})` } }),
       make("div", { class: "legend-ticks" }, ticks)),
     scale.byRank && make("span", { class: "legend-mark" }, "coloured by rank"),
-    marks.significant && make("span", { class: "legend-mark" }, make("i", { class: "swatch dot" }), `p < ${SIGNIFICANT}`),
+    marks.significant && make("span", { class: "legend-mark" }, make("i", { class: "swatch dot" }),
+      `p < ${SIGNIFICANT}`),
     marks.missing && make("span", { class: "legend-mark" }, make("i", { class: "swatch hatch" }), "not defined"));
 }

@@ -70,7 +70,8 @@ class Model {
 
 function flatQuantity(raw) {
   const columns = Object.fromEntries(COLUMNS.map((name) => [name, raw[name] ? raw[name].flat() : null]));
-  return { name: raw.name, section: raw.section ?? "other", label: raw.label ?? words(raw.name), description: raw.description ?? "",
+  return { name: raw.name, section: raw.section ?? "other", label: raw.label ?? words(raw.name),
+    description: raw.description ?? "",
     ...columns };
 }
 

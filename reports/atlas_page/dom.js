@@ -49,7 +49,8 @@ function formatP(p) {
 }
 
 function formatInterval(low, high) {
-  return low === null || low === undefined || high === null || high === undefined ? "" : `${format(low)} to ${format(high)}`;
+  return low === null || low === undefined || high === null || high === undefined ? ""
+    : `${format(low)} to ${format(high)}`;
 }
 
 /** `dependent_to_head` as words. */
@@ -98,7 +99,8 @@ function plainTable(caption, columns, rows, options = {}) {
   const body = rows.map((row) =>
     make("tr", {}, columns.map((column, place) =>
       make(place ? "td" : "th", { scope: place ? null : "row", class: column.class }, column.text(row)))));
-  const table = make("table", { class: "data" }, make("caption", {}, caption), make("thead", {}, make("tr", {}, header)),
+  const table = make("table", { class: "data" }, make("caption", {}, caption),
+    make("thead", {}, make("tr", {}, header)),
     make("tbody", {}, body));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label ?? caption }, table);
 }
@@ -126,16 +128,19 @@ function sortableTable(caption, columns, rows, options = {}) {
   let sort = options.sort ?? null, descending = false;
   const show = () => {
     const column = columns.find((candidate) => candidate.key === sort), sign = descending ? -1 : 1;
-    const sorted = column ? rows.slice().sort((a, b) => sign * compareCells(column.value(a), column.value(b), sign)) : rows;
+    const sorted = column ? rows.slice().sort((a, b) => sign * compareCells(column.value(a), column.value(b), sign))
+      : rows;
     fillRows(body, sorted, (row) => make("tr", {}, columns.map((cell, place) =>
-      make(place ? "td" : "th", { scope: place ? null : "row", class: cell.class }, cell.text ? cell.text(row) : cellText(cell.value(row))))));
+      make(place ? "td" : "th", { scope: place ? null : "row", class: cell.class },
+        cell.text ? cell.text(row) : cellText(cell.value(row))))));
     for (const [key, header] of headers) {
       header.setAttribute("aria-sort", key === sort ? (descending ? "descending" : "ascending") : "none");
       header.querySelector(".sort-sign").textContent = key === sort ? (descending ? " ▼" : " ▲") : " ↕";
     }
   };
   const header = (column) => {
-    const cell = make("th", { scope: "col", class: column.class }, make("button", { type: "button", class: "sort", "data-sort": column.key, onclick: () => {
+    const cell = make("th", { scope: "col", class: column.class },
+      make("button", { type: "button", class: "sort", "data-sort": column.key, onclick: () => {
       descending = sort === column.key ? !descending : column.class === "number";
       sort = column.key;
       show();
@@ -144,9 +149,11 @@ function sortableTable(caption, columns, rows, options = {}) {
     headers.set(column.key, cell);
     return cell;
   };
-  const table = make("table", { class: "data" }, make("caption", {}, caption), make("thead", {}, make("tr", {}, columns.map(header))), body);
+  const table = make("table", { class: "data" }, make("caption", {}, caption),
+    make("thead", {}, make("tr", {}, columns.map(header))), body);
   show();
-  return make("div", { class: rows.length > 15 ? "scroll long" : "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
+  return make("div", { class: rows.length > 15 ? "scroll long" : "scroll", tabindex: "0", role: "region",
+    "aria-label": caption }, table);
 }
 
 /** Order of two cells; what is missing comes last whichever way one sorts. */

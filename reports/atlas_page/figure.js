@@ -1,7 +1,8 @@
 "use strict";
 // Figures: SVG in a frame with its own download, standing alone with all colours written into it.
 
-const INLINED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-size",
+const INLINED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
+  "font-size",
   "font-family", "font-weight", "text-anchor", "dominant-baseline", "image-rendering"];
 
 /** A figure with a caption and a button that downloads it. */
@@ -15,7 +16,8 @@ function figureFrame(caption, svg, name, ...below) {
 /** An SVG of a size in its own units; it shrinks with its place but never grows beyond. */
 function canvas(width, height, label, attributes = {}) {
   const broad = width > 480 ? " broad" : "";
-  return draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label, ...attributes, class: (attributes.class ?? "") + broad });
+  return draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
+    ...attributes, class: (attributes.class ?? "") + broad });
 }
 
 function downloadSvg(svg, name) {
@@ -36,14 +38,16 @@ function standaloneSvg(svg) {
     for (const property of INLINED) {
       const value = style.getPropertyValue(property);
       if (value && value !== "none" && value !== "auto" && value !== "normal") target.setAttribute(property, value);
-      else if (value === "none" && (property === "fill" || property === "stroke")) target.setAttribute(property, "none");
+      else if (value === "none" && (property === "fill" || property === "stroke")) target.setAttribute(property,
+        "none");
     }
     for (const attribute of ["class", "tabindex", "role", "style"]) target.removeAttribute(attribute);
   });
   gone.forEach((target) => target.remove());
   const [x, y, width, height] = svg.getAttribute("viewBox").split(" ");
   const surface = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
-  copy.prepend(draw("title", {}, svg.getAttribute("aria-label") ?? ""), draw("rect", { x, y, width, height, fill: surface }));
+  copy.prepend(draw("title", {}, svg.getAttribute("aria-label") ?? ""),
+    draw("rect", { x, y, width, height, fill: surface }));
   copy.setAttribute("xmlns", SVG);
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
@@ -85,7 +89,8 @@ function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
       gridRight !== null && draw("path", { class: "rule", d: `M${x} ${scale(tick)}H${gridRight}` }),
       draw("path", { d: `M${x} ${scale(tick)}h-4` }),
       draw("text", { x: x - 7, y: scale(tick) + 4, "text-anchor": "end" }, format(tick))]),
-    draw("text", { x: x - 46, y: middle, transform: `rotate(-90 ${x - 46} ${middle})`, "text-anchor": "middle", class: "axis-label" }, label));
+    draw("text", { x: x - 46, y: middle, transform: `rotate(-90 ${x - 46} ${middle})`, "text-anchor": "middle",
+      class: "axis-label" }, label));
 }
 
 /** A long label cut to fit. */

@@ -9,7 +9,8 @@ const OPERATORS = {
   "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b,
   "=": (a, b) => a === b, "==": (a, b) => a === b, "!=": (a, b) => a !== b,
 };
-const TEXTS = { role: (model, index) => model.roles(index), class: (model, index) => [model.patternClass(index)].filter(Boolean),
+const TEXTS = { role: (model, index) => model.roles(index),
+  class: (model, index) => [model.patternClass(index)].filter(Boolean),
   relation: (model, index) => model.relations(index).map((row) => row.relation) };
 
 /** A function from a head's place to whether it passes; throws an Error with a sentence for the reader. */
@@ -28,9 +29,13 @@ function filterTokens(text) {
   text = text.trimEnd();
   while (pattern.lastIndex < text.length) {
     const start = pattern.lastIndex, found = pattern.exec(text);
-    if (!found) throw new Error(`“${text.slice(start).trim()}” cannot be read; put names with signs or spaces in double quotes.`);
+    if (!found) {
+      const rest = text.slice(start).trim();
+      throw new Error(`“${rest}” cannot be read; put names with signs or spaces in double quotes.`);
+    }
     const [, quoted, operator, bracket, word] = found;
-    tokens.push({ text: quoted ?? operator ?? bracket ?? word, kind: operator ? "operator" : bracket ? "bracket" : "word", quoted: quoted !== undefined });
+    tokens.push({ text: quoted ?? operator ?? bracket ?? word,
+      kind: operator ? "operator" : bracket ? "bracket" : "word", quoted: quoted !== undefined });
   }
   return tokens;
 }
@@ -84,7 +89,9 @@ function parseComparison(parser) {
   const tests = [];
   for (let left = first; tokens[parser.at]?.kind === "operator"; ) {
     const operator = tokens[parser.at++], right = tokens[parser.at++];
-    if (!right || right.kind !== "word") throw new Error(`After “${left.text} ${operator.text}” a number or a name is missing.`);
+    if (right?.kind !== "word") {
+      throw new Error(`After “${left.text} ${operator.text}” a number or a name is missing.`);
+    }
     tests.push(comparison(left, operator.text, right, model));
     left = right;
   }

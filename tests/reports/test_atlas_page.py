@@ -186,7 +186,10 @@ def test_the_panel_shows_what_is_known_of_a_head(opened, atlas):
         model["relations"]["2-3"], page.locator("[data-part=relations] tbody tr").all_inner_texts(), strict=True
     ):
         assert text.split("\t")[0] == row["relation"] + (" ★" if row["best"] else "")
-        assert text.split("\t")[2:4] == [shown(row["accuracy"]), f"{shown(row['low'])} to {shown(row['high'])}"]
+        assert text.split("\t")[2].split("\n")[:2] == [
+            shown(row["accuracy"]),
+            f"{shown(row['low'])} to {shown(row['high'])}",
+        ]
     pattern = page.locator("[data-part=pattern] svg").inner_html()
     widths = dict(re.findall(r'class="stack".*?width="([\d.]+)".*?<title>([\w ]+?) [\d.]+ %', pattern))
     for width, name in widths.items():
@@ -670,7 +673,7 @@ def test_the_address_reopens_what_was_seen_and_back_goes_back(opened, atlas):
 
 
 def test_a_large_atlas_of_two_models_stays_usable_and_small(opened, tmp_path):
-    large = rounded(make_atlas(24, 16, models=2, extra=291))
+    large = make_atlas(24, 16, models=2, extra=291)
     file, text = tmp_path / "atlas.html", atlas_html(large)
     assert len(large["models"][0]["quantities"]) == 300
     assert len(text.encode()) < 10_000_000
@@ -681,7 +684,7 @@ def test_a_large_atlas_of_two_models_stays_usable_and_small(opened, tmp_path):
     page = opened("", file)
     page.fill("#quantity-filter", "r290")
     page.keyboard.press("Enter")
-    values = quantity(large["models"][0], "relation:r290:head_to_dependent")["value"]
+    values = rounded(quantity(large["models"][0], "relation:r290:head_to_dependent")["value"])
     assert cell_numbers(page) == [shown(each) for row in values for each in row]
     cell(page, 24, 16).click()
     page.wait_for_selector("#panel tr[data-quantity='relation:r290:head_to_dependent']")
