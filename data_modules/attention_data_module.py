@@ -64,6 +64,7 @@ class AttentionDataModule(pl.LightningDataModule):
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
+        self.first_epoch = 0
 
     @abstractmethod
     def read(self) -> dict[str, list[Example]]:
@@ -207,7 +208,15 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split("train")
         rank, processes = self._place()
         batches = BucketSampler(split.lengths, self.batch_size, self.seed)
+        batches.set_epoch(self.first_epoch)
         return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
+
+    def state_dict(self) -> dict[str, int]:
+        """Where a resumed run goes on: its workers read ahead before Lightning says which epoch it is."""
+        return {"epoch": self.trainer.fit_loop.epoch_progress.current.processed}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.first_epoch = state["epoch"]
 
     def val_dataloader(self) -> DataLoader:
         return self._evaluation_loader("val")

@@ -61,7 +61,8 @@ class BucketSampler(Sampler):
         order = random.permutation(len(self.lengths))
         order = order[np.argsort(self.lengths[order], kind="stable")]
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        return (batches[place].tolist() for place in random.permutation(len(batches)))
+        for place in random.permutation(len(batches)):
+            yield batches[place].tolist()
 
 
 class BudgetSampler(Sampler):

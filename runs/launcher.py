@@ -46,8 +46,13 @@ class WatchedLauncher(_SubprocessScriptLauncher):
             self._start()
         elif STARTED_BY in os.environ:
             threading.Thread(target=_end_with, args=(int(os.environ[STARTED_BY]),), daemon=True).start()
-        # By now processes count as started from outside, so that Lightning starts and watches none.
-        return super().launch(function, *arguments, **options)
+        try:
+            # By now processes count as started from outside, so that Lightning starts and watches none.
+            return super().launch(function, *arguments, **options)
+        except Exception:
+            if self.procs:
+                time.sleep(5 * LOOK_EVERY)  # where another process is gone, the error is its, and the run ends here
+            raise
 
     def _start(self) -> None:
         os.environ[STARTED_BY] = str(os.getpid())

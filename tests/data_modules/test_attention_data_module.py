@@ -411,6 +411,21 @@ def test_a_fit_learns_from_maps_in_an_order_drawn_anew_each_epoch(random_encoder
     assert module.weight.abs().min() > 0
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_resumed_fit_goes_on_with_the_order_of_its_epoch(random_encoder, tmp_path, workers):
+    encoder, modules = random_encoder("bert"), [Recorder(), Recorder()]
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "limit_val_batches": 0}
+    for epochs, module in enumerate(modules, start=1):
+        data = TreebankDataModule(encoder=encoder, limit=40, seed=3, workers=workers)
+        checkpoint = pl.callbacks.ModelCheckpoint(tmp_path, save_last=True, save_on_train_epoch_end=True)
+        trainer = pl.Trainer(accelerator="cpu", max_epochs=epochs, callbacks=[checkpoint], **quiet)
+        last = tmp_path / "last.ckpt"
+        trainer.fit(module, datamodule=data, ckpt_path=last if last.is_file() else None, weights_only=True)
+    sampler, examples = BucketSampler(data.splits["train"].lengths, 16, seed=3), data.examples["train"]
+    sampler.set_epoch(1)
+    assert modules[1].seen == {0: [], 1: [[examples[place].gold["heads"].tolist() for place in batch] for batch in sampler]}
+
+
 def test_vectors_and_hidden_states_may_differ_in_size(random_encoder, of_sample):
     data = of_sample(random_encoder("bert"), vectors=load_vectors(), hidden_layer=1)
     batch = data.on_after_batch_transfer(next(iter(data.test_dataloader())), 0)

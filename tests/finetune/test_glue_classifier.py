@@ -71,7 +71,10 @@ def test_dropout_is_on_while_training_and_off_in_evaluation(rte):
 def test_dropout_can_be_set_in_every_architecture(random_encoder, arch, init):
     """Without dropout, a model in training mode says what it says in evaluation; with half of all dropped, it does not."""
     folder = random_encoder(arch).folder
-    inputs = {"input_ids": torch.tensor([[101, 2023, 2003, 1037, 102]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
+    inputs = {
+        "input_ids": torch.tensor([[101, 2023, 2003, 1037, 102]]),
+        "attention_mask": torch.ones(1, 5, dtype=torch.long),
+    }
     for dropout, same in ((0, True), (0.5, False)):
         model = load_classifier(folder, TASKS["rte"], init, seed=0, dropout=dropout)
         model.config.pad_token_id = 0
