@@ -89,7 +89,7 @@ class OptunaSearch(GridSearch):
         if not swept:
             raise ConfigError("search=optuna: no range to search; give one, such as module.lr=interval(0.001,0.1).")
         space = {override.get_key_element(): distribution(override) for override in swept}
-        search = sorted(f"{key}={values}" for key, values in space.items())
+        search = sorted([*jobs.fixed, *(f"{key}={values}" for key, values in space.items())])
         mine = [jobs.claim(values, search) for values in jobs.earlier(search)]
         yield from self.chunks([job for job in mine if jobs.results(job) is None])
         while len(mine) < self.trials and (values := self.suggest(jobs, mine, space)):

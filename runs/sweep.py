@@ -47,7 +47,7 @@ def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, argu
 
 def split(search: GridSearch, parser: OverridesParser, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:
     """What all jobs share, and what differs between them: the command line's and, for other keys, the search's own."""
-    given = parser.parse_overrides(list(arguments))
+    given = {override.get_key_element(): override for override in parser.parse_overrides(list(arguments))}.values()
     if any(override.key_or_group == "resume" and override.value() is not True for override in given):
         raise ConfigError("resume: a sweep always goes on where its folder stands; use a new run_dir to start anew.")
     ours = [override for override in given if not of_the_sweep(override)]

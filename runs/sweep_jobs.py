@@ -58,11 +58,10 @@ class SweepJobs:
 
     def claim(self, values: Mapping[str, str], search: Sequence[str] = ()) -> Job:
         """The job with these values, under its old number if the folder has seen it."""
-        record = {"overrides": list(self.fixed), "values": dict(values)}
-        numbers = [known["job"] for known in self.records if record.items() <= known.items()]
-        number = numbers[0] if numbers else len(self.records)
-        if not numbers:
-            self.records.append({"job": number, **record, "search": list(search)})
+        overrides = sorted([*self.fixed, *(f"{key}={value}" for key, value in values.items())])
+        number = next((known["job"] for known in self.records if known["overrides"] == overrides), len(self.records))
+        if number == len(self.records):
+            self.records.append({"job": number, "overrides": overrides, "values": dict(values), "search": list(search)})
         if number not in self.mine:
             job = Job(number, self.folder / str(number), self.fixed, values)
             self.configs[number] = self.compose(job)  # a mistake in any job is found before the first one starts
@@ -72,8 +71,7 @@ class SweepJobs:
 
     def earlier(self, search: Sequence[str]) -> list[Mapping[str, str]]:
         """The values that the same search has tried or begun."""
-        wanted = {"overrides": list(self.fixed), "search": list(search)}
-        return [record["values"] for record in self.records if wanted.items() <= record.items()]
+        return [record["values"] for record in self.records if record["search"] == list(search)]
 
     def save(self) -> None:
         """Remember the jobs; before any of them starts."""

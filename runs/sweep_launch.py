@@ -31,13 +31,15 @@ def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
     if launcher._target_.endswith(BY_SLURM) and (str(launcher.tasks_per_node), launcher.nodes) == (devices, nodes):
         return
     raise ConfigError(
-        f"trainer.devices={devices} trainer.num_nodes={nodes}: the jobs of a sweep have one process each; give "
-        "trainer.devices=1, or hydra/launcher=submitit_slurm with as many hydra.launcher.tasks_per_node and nodes."
+        f"-m: the jobs of a sweep run on one device each, not trainer.devices={devices} trainer.num_nodes={nodes}; use "
+        "several in a single run, or hydra/launcher=submitit_slurm with as many hydra.launcher.tasks_per_node and nodes."
     )
 
 
 def launch(launcher: Launcher, jobs: Sequence["Job"], settings: DictConfig) -> None:
     """Run the jobs; one whose process dies is recorded as failed, and the others are run again."""
+    for job in jobs:
+        (job.folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
     try:
         arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
         launcher.launch(arguments, initial_job_idx=jobs[0].number)

@@ -70,7 +70,7 @@ def sweep_results(config: DictConfig, rows: list[dict], found: Mapping[int, Mapp
     return {
         "experiment": ", ".join(names) or cfg.experiment_name,
         "metrics": {},
-        "tables": {"jobs": rows},
+        "tables": {"jobs": rows, "metrics": sorted({name for results in done for name in results["metrics"]})},
         "provenance": {**example["provenance"], **describe(cfg), "seconds": seconds},
     }
 
@@ -95,6 +95,8 @@ def show(results: Mapping, folder: Path) -> None:
     for best in results["tables"].get("best", []):
         (metric, value), *_ = results["metrics"].items()
         print(f"best {metric} {value:.4g}, job {best['job']}:\n{best['command']}")
+    if not results["metrics"] and (found := results["tables"]["metrics"]):
+        print(f"no job has {columns[2]}; to compare the jobs, give search.metric= one of {', '.join(found)}")
     for figure in sorted((folder / "figures").glob("*.png")):
         print(f"figure: {figure}")
     print(folder / "results.json", flush=True)

@@ -4,8 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
+from hydra import compose, initialize_config_dir, version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
+
+from tests.runs import cheap_job
 
 PROJECT = Path(__file__).parents[2]
 
@@ -45,3 +49,14 @@ def run_here(tmp_path):
         return run(cfg), tmp_path / name
 
     return run_it
+
+
+def sweep(*arguments, task=cheap_job.main):
+    """What `python train.py -m` does, in this process, with a job that costs nothing."""
+    version.setbase("1.3")
+    GlobalHydra.instance().clear()
+    try:
+        hydra = Hydra.create_main_hydra2("train", create_config_search_path(str(PROJECT / "conf")))
+        hydra.multirun("train", task, ["hydra.mode=MULTIRUN", *arguments])
+    finally:
+        GlobalHydra.instance().clear()
