@@ -30,7 +30,7 @@ const attentionView = {
         make("label", { class: "field" }, "Head ", this.head),
         make("span", { class: "joined" }, step("Previous head", "‹", -1), step("Next head", "›", 1)),
         make("label", { class: "check" }, this.special, "Leave out special tokens")),
-      this.known, this.figures, this.readout);
+      this.known, this.figures);
     this.nothing = make("div", { class: "card notice" }, make("h2", {}, "Attention"),
       make("p", {}, "No sentence was kept in this run. Start it again with ",
       make("code", {}, "'sentences=[\"The cat sat on the mat.\"]'"), " to see attention here."));
@@ -88,7 +88,8 @@ const attentionView = {
     this.heat = this.heatDrawing(`Attention of head ${model.headName(index)} as a heat map`);
     this.figures.replaceChildren(figureFrame("Lines: from each token (left) to what it attends to (right)", this.lines,
       nameOf("lines")),
-      figureFrame("Heat map: rows attend to columns", this.heat, nameOf("heatmap"), attentionLegend()));
+      make("div", {}, figureFrame("Heat map: rows attend to columns", this.heat, nameOf("heatmap"), attentionLegend()),
+        this.readout));
     this.pinned = null;
     this.focusRow(null);
     this.overview.update(model, sentence, kept, index);

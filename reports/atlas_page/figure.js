@@ -67,6 +67,11 @@ function airy(range, share = 0.05) {
   return [low - air, high + air];
 }
 
+/** A round number as it is. */
+function tickText(tick) {
+  return String(tick).replace("-", "−");
+}
+
 /** Horizontal axis at the bottom with ticks and a label. */
 function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
   const ticks = niceTicks(...range, Math.max(2, Math.floor((right - left) / 80)));
@@ -75,7 +80,7 @@ function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
     ticks.map((tick) => [
       gridTop !== null && draw("path", { class: "rule", d: `M${scale(tick)} ${y}V${gridTop}` }),
       draw("path", { d: `M${scale(tick)} ${y}v4` }),
-      draw("text", { x: scale(tick), y: y + 16, "text-anchor": "middle" }, format(tick))]),
+      draw("text", { x: scale(tick), y: y + 16, "text-anchor": "middle" }, tickText(tick))]),
     draw("text", { x: (left + right) / 2, y: y + 34, "text-anchor": "middle", class: "axis-label" }, label));
 }
 
@@ -88,7 +93,7 @@ function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
     ticks.map((tick) => [
       gridRight !== null && draw("path", { class: "rule", d: `M${x} ${scale(tick)}H${gridRight}` }),
       draw("path", { d: `M${x} ${scale(tick)}h-4` }),
-      draw("text", { x: x - 7, y: scale(tick) + 4, "text-anchor": "end" }, format(tick))]),
+      draw("text", { x: x - 7, y: scale(tick) + 4, "text-anchor": "end" }, tickText(tick))]),
     draw("text", { x: x - 46, y: middle, transform: `rotate(-90 ${x - 46} ${middle})`, "text-anchor": "middle",
       class: "axis-label" }, label));
 }

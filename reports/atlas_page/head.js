@@ -115,7 +115,7 @@ const panelView = {
         "See its attention on a sentence")),
       make("table", { class: "data compact" }, make("caption", {},
         "Every quantity, with its rank among the heads (1: largest)"),
-        make("thead", {}, make("tr", {}, ["quantity", "value", "p", "rank"].map((name, place) =>
+        make("thead", {}, make("tr", {}, ["quantity", "value, interval, p", "rank"].map((name, place) =>
           make("th", { scope: "col", class: place ? "number" : null }, name)))), body));
   },
 };
@@ -126,7 +126,7 @@ function under(text) {
 }
 
 function sectionRow(label) {
-  return make("tr", { class: "section-row" }, make("th", { colspan: "4", scope: "colgroup" }, words(label)));
+  return make("tr", { class: "section-row" }, make("th", { colspan: "3", scope: "colgroup" }, words(label)));
 }
 
 function quantityRow(model, quantity, index) {
@@ -136,11 +136,11 @@ function quantityRow(model, quantity, index) {
   return make("tr", { "data-quantity": quantity.name },
     make("th", { scope: "row" }, make("button", { type: "button", class: "link", title: quantity.description || null,
       onclick: () => change({ quantity: quantity.name }) }, quantity.label)),
-    make("td", { class: "number" }, format(quantity.value[index]), under(interval)),
-    make("td", { class: "number" }, quantity.p ? formatP(quantity.p[index]) : ""),
+    make("td", { class: "number" }, format(quantity.value[index]), under(interval),
+      under(quantity.p && `p ${formatP(quantity.p[index])}`)),
     make("td", { class: "number rank" }, rank === null ? "–" : `${rank} of ${count}`,
       make("span", { class: "meter", "aria-hidden": "true" },
-      make("i", { style: { width: `${Math.round(100 * share)}%` } }))));
+        make("i", { style: { width: `${Math.round(100 * share)}%` } }))));
 }
 
 /** For every role the quantity that tests it: the first of section roles with p-values and the role in its name. */

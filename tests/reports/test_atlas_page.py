@@ -216,6 +216,15 @@ def test_the_panel_ranks_every_quantity(opened, atlas):
     assert page.inner_text("#grid-title") == "cosine after fine-tuning"
 
 
+def test_heads_that_stand_out_can_be_opened(opened, atlas):
+    page = opened()
+    assert page.locator("[data-part=facts] tbody tr").all_inner_texts() == ["most even attention\t2-4\tentropy (nats)\t3.50"]
+    page.click("[data-part=facts] button")
+    assert page.inner_text("#panel-title") == "Layer 2, head 4"
+    page.click("#panel-attention")
+    assert page.inner_text("#attention-title") == "Layer 2, head 4"
+
+
 def test_heads_can_be_walked_and_closing_gives_the_focus_back(opened):
     page = opened()
     cell(page, 1, 6).click()
@@ -473,11 +482,12 @@ CONTRAST = """() => {
 
 
 def test_all_text_has_enough_contrast_in_both_themes(opened):
+    page = opened("head=2-3&numbers=yes&filter=layer >")
     for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_selector(f"html[data-theme={theme}]", state="attached")
         for view in VIEWS:
-            page = opened(f"view={view}&head=2-3&numbers=yes&filter=layer >")
-            page.emulate_media(color_scheme=theme)
-            page.wait_for_selector(f"html[data-theme={theme}]", state="attached")
+            page.click(f"nav [data-view={view}]")
             assert page.evaluate(CONTRAST) == []
 
 
@@ -487,8 +497,9 @@ NAMELESS = """() => [...document.querySelectorAll("button, select, input, a, svg
 
 
 def test_everything_has_a_name_for_those_who_do_not_see_it(opened):
+    page = opened("head=2-3")
     for view in VIEWS:
-        page = opened(f"view={view}&head=2-3")
+        page.click(f"nav [data-view={view}]")
         assert page.evaluate(NAMELESS) == []
         assert page.locator("table:visible:not(:has(caption))").count() == 0
         ids = page.locator("[id]").evaluate_all("all => all.map((each) => each.id)")
@@ -587,7 +598,7 @@ def test_models_of_other_shapes_and_single_models_have_no_difference(opened, tmp
     page.click("nav [data-view=grid]")
     assert page.locator("#view-grid [role=gridcell]").count() == 12
     bare = make_atlas(2, 2, sentences=())
-    bare["questions"] = {"agreement": None, "ablation": {"why": "No ablation was run."}}
+    bare["questions"] = {"agreement": None, "ablation": {"rows": [], "how": None, "why": "No ablation was run."}}
     bare["models"][0] |= {
         "roles": {},
         "pattern": {},
@@ -689,8 +700,10 @@ def test_a_large_atlas_of_two_models_stays_usable_and_small(opened, tmp_path):
     cell(page, 24, 16).click()
     page.wait_for_selector("#panel tr[data-quantity='relation:r290:head_to_dependent']")
     page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 360, "height": 800})
     for view in VIEWS:
         page.click(f"nav [data-view={view}]")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.click("nav [data-view=table]")
     page.click("#view-table [data-sort=entropy]")
     page.locator("#view-table tbody tr").nth(383).wait_for()
