@@ -1,5 +1,5 @@
 "use strict";
-// Small helpers: elements, numbers as text, announcements, downloads.
+// Small tools: elements, numbers as text, announcements, downloads.
 
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
