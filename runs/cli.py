@@ -54,6 +54,9 @@ def clear_errors() -> Iterator[None]:
             traceback.print_exc()
         if sentence:
             print(sentence, file=sys.stderr)
+        if not is_first_process():
+            sys.stderr.flush()
+            os._exit(status)  # at once: the others must not find it silent before they find it gone
         sys.exit(status)
 
 

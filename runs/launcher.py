@@ -6,7 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from subprocess import Popen
 
 from hydra.core.hydra_config import HydraConfig
@@ -16,6 +17,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
 from data_modules.errors import ConfigError
+from runs.cli import SHOW_TRACEBACK
 
 STARTED_BY = "HEADSCOPE_STARTED_BY"
 LOOK_EVERY = 0.2  # seconds
@@ -55,14 +57,14 @@ class WatchedLauncher(_SubprocessScriptLauncher):
             raise
 
     def _start(self) -> None:
-        os.environ[STARTED_BY] = str(os.getpid())
+        as_we_were_started = {"HYDRA_FULL_ERROR": "1" if SHOW_TRACEBACK else "0"}
         # Ctrl-C reaches all processes of a terminal: the first one answers and ends the others.
         answer = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            self._call_children_scripts()
+            with changed_environment({STARTED_BY: str(os.getpid()), **as_we_were_started}):
+                self._call_children_scripts()
         finally:
             signal.signal(signal.SIGINT, answer)
-            del os.environ[STARTED_BY]
         WatchedLauncher.children = self.procs
         atexit.register(self.kill, signal.SIGKILL)
         threading.Thread(target=self._watch, daemon=True).start()
@@ -80,6 +82,21 @@ class WatchedLauncher(_SubprocessScriptLauncher):
                     sys.stdout.flush()
                     sys.stderr.flush()
                     os._exit(max(process.returncode, 1))
+
+
+@contextmanager
+def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """The environment with some changes, for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def require_single_run(started_together: bool) -> None:

@@ -1,0 +1,259 @@
+"""Several processes: every experiment gives what one process gives, and they start, fail and end together."""
+
+import csv
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import open_dict
+from transformers import BertConfig, BertForMaskedLM
+
+from runs.table import run as table_run
+from runs.training import run
+from tests.conftest import TINY
+from tests.runs.conftest import PROJECT, command, composed, train
+from tests.runs.test_training import wait_for
+
+TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
+# Sums are added in another order, and padding differs with the batch: the same up to rounding.
+ROUNDING, ROUNDING_OF_TRAINING = 1e-6, 1e-3
+ROUNDING_OF_EFFECTS = 1e-5  # of sieves: divided by deviations, which may be small
+SHORT = ("trainer.max_epochs=2", "data.limit=19")  # the last batch has three inputs
+GLUE = ("data.limit=9", "data.batch_tokens=256")
+
+# How each experiment is run here. Examples divide evenly neither by processes nor by batches.
+PROBES = {
+    "clark_probe_attention": (*SHORT, "data.batch_size=6"),  # the last batch has one input: nothing for one of the two
+    "clark_probe_distances": SHORT,
+    "clark_probe_random": (*SHORT, "module.decode=mst"),
+    "clark_probe_right_branching": ("data.limit=19",),
+    "clark_probe_words": (*SHORT, "data.cache=true"),
+    "structural_probe": (*SHORT, "data.batch_size=6"),
+}
+ANALYSES = {
+    "clark_all_surface": ("data.limit=3",),
+    "clark_clusters": ("data.limit=7", "data.batch_tokens=256"),
+    "clark_coreference": ("data.limit=5", "analyses.coreference.replicates=50", "data.batch_tokens=256"),
+    "clark_gradients": ("data.limit=7",),
+    "clark_relations": ("data.limit=43", "analyses.relations.min_count=10", "analyses.relations.replicates=50"),
+    "clark_surface": ("data.limit=7", "data.batch_tokens=256"),
+    "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50"),
+}
+FINE_TUNING = {
+    "kovaleva_glue": ("data.task=stsb", "data.limit=13", "data.batch_size=4", "trainer.max_epochs=1", "module.lr=1e-4"),
+    "kovaleva_disable_heads": (*GLUE, "data.task=rte", "module.replicates=50"),
+    "kovaleva_disable_layers": (*GLUE, "data.task=rte", "module.replicates=50"),
+    "kovaleva_drift": (*GLUE, "data.task=rte"),
+    "kovaleva_features": (*GLUE, "data.task=rte"),
+    "pande_sieves": (*GLUE, "data.task=rte", "analyses.roles.permutations=3"),
+}
+TABLES = {
+    "clark_table3": ("trainer.max_epochs=1", "data.limit=12"),
+    "kovaleva_table1": ("tasks=[rte]", "trainer.max_epochs=1", "data.limit=6", "module.dropout=0"),
+}
+EXEMPT = {}  # experiments that run nothing of their own, and why
+
+
+def test_every_experiment_is_run_in_two_processes_or_says_why_not():
+    known = {file.stem for file in (PROJECT / "conf" / "experiment").glob("[!_]*.yaml")}
+    assert known == {*PROBES, *ANALYSES, *FINE_TUNING, *TABLES, *EXEMPT}
+
+
+@pytest.fixture
+def same_in_two(tmp_path):
+    """Runs experiments in this process and then in two, and compares all that they leave."""
+
+    def run_both(experiments):
+        plans = {
+            side: {
+                str(tmp_path / side / name): [f"experiment={name}", "~figures", *overrides, *trainer]
+                for name, overrides in experiments.items()
+            }
+            for side, trainer in (("one", ()), ("two", TWO_PROCESSES))
+        }
+        for folder, overrides in plans["one"].items():
+            run_here(folder, *overrides)
+        run_in_two(tmp_path / "plan.json", plans["two"])
+        return {name: difference(tmp_path / "one" / name, tmp_path / "two" / name) for name in experiments}
+
+    return run_both
+
+
+def run_here(folder, *overrides):
+    cfg = composed(*overrides)
+    cfg.run_dir = str(folder)
+    return run(cfg)
+
+
+def run_in_two(file, plan):
+    file.write_text(json.dumps(plan))
+    script = [sys.executable, "-m", "tests.runs.two_processes", str(file)]
+    call = subprocess.run(script, cwd=PROJECT, capture_output=True, text=True, timeout=600)
+    assert call.returncode == 0, call.stderr
+
+
+def difference(one, two):
+    """The largest between the numbers that two runs wrote, relative to those above 1; what is no number must be equal."""
+    results = [json.loads((folder / "results.json").read_text()) for folder in (one, two)]
+    assert results[0]["provenance"]["examples"] == results[1]["provenance"]["examples"]
+    found = [largest(*(result[part] for result in results)) for part in ("metrics", "tables")]
+    for name in ("heads.csv", "predictions.csv", "logs/metrics.csv"):
+        assert (one / name).is_file() == (two / name).is_file()
+        if (one / name).is_file():
+            found.append(largest(rows_of(one / name), rows_of(two / name)))
+    return max(found)
+
+
+def rows_of(file):
+    with file.open() as stream:
+        return [{name: plain(text) for name, text in row.items()} for row in csv.DictReader(stream)]
+
+
+def plain(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def largest(one, two, place=""):
+    if isinstance(one, dict):
+        assert one.keys() == two.keys(), place
+        return max((largest(one[key], two[key], f"{place}/{key}") for key in one), default=0.0)
+    if isinstance(one, list):
+        assert len(one) == len(two), place
+        return max((largest(a, b, f"{place}/{n}") for n, (a, b) in enumerate(zip(one, two, strict=True))), default=0.0)
+    if isinstance(one, float) and isinstance(two, float):
+        return 0.0 if math.isnan(one) and math.isnan(two) else abs(one - two) / max(1, abs(one))
+    assert one == two, place
+    return 0.0
+
+
+def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
+    assert {name: size for name, size in same_in_two(PROBES).items() if not size < ROUNDING_OF_TRAINING} == {}
+
+
+def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path):
+    """Dropout is drawn in each process for its part of a batch, so there is none here."""
+    model = tmp_path / "tuned" / "model"
+    run_here(tmp_path / "tuned", "experiment=kovaleva_glue", "~figures", *FINE_TUNING["kovaleva_glue"], "data.task=rte")
+    swept, compared = f"encoder.name={model}", f"tuned={model}"
+    own = {
+        "kovaleva_glue": "module.dropout=0",
+        "kovaleva_disable_heads": swept,
+        "kovaleva_disable_layers": swept,
+        "kovaleva_drift": compared,
+        "kovaleva_features": compared,
+        "pande_sieves": compared,
+    }
+    found = same_in_two({name: (*FINE_TUNING[name], override) for name, override in own.items()})
+    assert found.pop("kovaleva_glue") < ROUNDING_OF_TRAINING
+    assert found.pop("pande_sieves") < ROUNDING_OF_EFFECTS
+    assert {name: size for name, size in found.items() if not size < ROUNDING} == {}
+
+
+def test_analyses_find_the_same(same_in_two, tmp_path, minilm):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertForMaskedLM(BertConfig(**TINY)).save_pretrained(tmp_path / "masked_lm")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(minilm.folder / file, tmp_path / "masked_lm")
+    gradients = (*ANALYSES["clark_gradients"], f"encoder.name={tmp_path / 'masked_lm'}")
+    assert {
+        n: size for n, size in same_in_two(ANALYSES | {"clark_gradients": gradients}).items() if not size < ROUNDING
+    } == {}
+
+
+def run_table_here(folder, *overrides):
+    """Run a table in this process: it needs all that Hydra knows of its configuration."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        runtime = (f"run_dir={folder}", f"hydra.runtime.output_dir={folder}")
+        cfg = compose("train", [*overrides, *runtime], return_hydra_config=True)
+        HydraConfig.instance().set_config(cfg)
+        with open_dict(cfg):
+            del cfg.hydra
+        try:
+            table_run(cfg)
+        finally:
+            HydraConfig.instance().cfg = None
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch):
+    """All rows are run in the same two processes; run again, they are found finished."""
+    monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
+    overrides = (f"experiment={table}", *TABLES[table], "figures=null")
+    run_table_here(tmp_path / "one", *overrides)
+    two = (*overrides, *TWO_PROCESSES, f"run_dir={tmp_path / 'two'}")
+    status, out, errors = train(*two)
+    assert status == 0, errors
+    for file in (tmp_path / "one").glob("*/results.json"):
+        assert difference(file.parent, tmp_path / "two" / file.parent.name) < ROUNDING_OF_TRAINING, file.parent.name
+    assert out.splitlines().count(str(tmp_path / "two" / "results.json")) == 1
+    if table == "clark_table3":
+        status, again, errors = train(*two, "resume=true")
+        assert status == 0, errors
+        assert again.splitlines()[-1] == out.splitlines()[-1]
+
+
+def test_a_run_from_the_command_line_has_one_folder_and_one_voice(tmp_path):
+    arguments = ("experiment=clark_probe_attention", *SHORT, "~figures")
+    status, out, errors = train(*arguments, *TWO_PROCESSES, cwd=tmp_path)
+    assert status == 0, errors
+    (folder,) = (tmp_path / "outputs" / "clark_probe_attention").iterdir()
+    assert out.splitlines()[-1] == str(folder / "results.json")
+    assert out.count("results.json") == 1
+    assert out.count("test/uas_without_root") == 1
+    run_here(tmp_path / "one", *arguments)
+    assert difference(tmp_path / "one", folder) < ROUNDING_OF_TRAINING
+
+
+@pytest.mark.parametrize(
+    ("overrides", "status", "sentence"),
+    [
+        (("data.limit=1",), 2, "1 examples cannot be shared among 2 processes; use fewer (trainer.devices)."),
+        (("module.scorer._target_=tests.runs.failing_scorer.FailsInTheSecond",), 1, "the second process cannot go on."),
+    ],
+)
+def test_a_mistake_ends_all_processes_and_is_told_once(overrides, status, sentence, tmp_path):
+    arguments = ("experiment=clark_probe_right_branching", *overrides, *TWO_PROCESSES, f"run_dir={tmp_path}")
+    found, _, errors = train(*arguments)
+    assert (found, errors.splitlines()) == (status, [sentence])
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_a_sweep_in_several_processes_is_refused(tmp_path):
+    arguments = ("-m", "experiment=clark_probe_right_branching", "seed=1,2", *TWO_PROCESSES, f"run_dir={tmp_path}")
+    status, _, errors = train(*arguments)
+    assert (status, "-m: the jobs of a sweep run on one device each" in errors, "Traceback" in errors) == (2, True, False)
+
+
+def test_an_interrupted_run_ends_all_processes_and_resumes_to_the_same_metrics(tmp_path):
+    arguments = ("experiment=clark_probe_words", "trainer.max_epochs=8", "data.limit=40", "~figures")
+    arguments += ("callbacks.early_stopping=null",)
+    run_here(tmp_path / "one", *arguments)
+    two = (*arguments, *TWO_PROCESSES, f"run_dir={tmp_path / 'two'}")
+    # Its own group, as a terminal has one: Ctrl-C reaches all processes. See test_training for the signal's default.
+    options = {"stderr": subprocess.PIPE, "text": True, "process_group": 0}
+    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command(*two), **options) as process:
+        wait_for(lambda: (tmp_path / "two" / "checkpoints" / "last.ckpt").is_file(), process)
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.stderr.read()  # ends when no process is left to write
+    assert process.returncode == 130
+    assert errors.splitlines() == ["interrupted; resume=true with the same run_dir goes on from the last checkpoint."]
+    status, _, errors = train(*two, "resume=true")
+    assert status == 0, errors
+    results = [json.loads((tmp_path / side / "results.json").read_text()) for side in ("one", "two")]
+    assert largest(*(result["metrics"] for result in results)) < ROUNDING_OF_TRAINING
