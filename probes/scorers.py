@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from data_modules.batch import AttentionBatch
+from probes.pair_scores import PairScores
 
 Scores = Float[Tensor, "batch candidate word"]
 DISTANCES = (-2, -1, 0, 1, 2)
@@ -27,7 +28,7 @@ class AttentionScorer(nn.Module):
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
         ahead, back = (maps_last(batch) @ weights).unbind(-1)
-        return ahead.transpose(0, 1) + back.permute(1, 2, 0)
+        return ahead + back.mT
 
     def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
         """What was learnt about each head."""
@@ -46,30 +47,21 @@ class AttentionWordScorer(nn.Module):
     def __init__(self, facts: Mapping) -> None:
         super().__init__()
         self.maps = facts["layers"] * facts["heads"]
-        # Per map: the query's and the key's share in the weight of either direction.
+        # Per map: the query's and the key's share in the weight of the map and of its transpose.
         self.query = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
         self.key = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
         nn.init.zeros_(self.query.weight)
         nn.init.zeros_(self.key.weight)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        maps, vectors = maps_last(batch), batch.vectors
-        by_query = self.query(vectors.transpose(0, 1)).unflatten(-1, (2, self.maps))
-        by_key = self.key(vectors).unflatten(-1, (2, self.maps))
-        rows = torch.bmm(by_query.flatten(0, 1), maps.flatten(0, 1).mT).unflatten(0, by_query.shape[:2])
-        columns = torch.bmm(by_key.flatten(0, 1), maps.flatten(1, 2).permute(1, 2, 0)).unflatten(0, by_key.shape[:2])
-        query_ahead, query_back = rows.transpose(0, 1).unbind(2)
-        key_ahead, key_back = columns.unbind(2)
-        # Rows are candidates in the first bracket, words in the second.
-        return (query_ahead + key_back) + (key_ahead + query_back).transpose(1, 2)
+        maps = maps_last(batch)
+        by_query, by_key = (part(batch.vectors).unflatten(-1, (2, self.maps)) for part in (self.query, self.key))
+        return PairScores.apply(maps, by_query.to(maps.dtype), by_key.to(maps.dtype))
 
 
-def maps_last(batch: AttentionBatch) -> Float[Tensor, "query batch key map"]:
-    """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing.
-
-    With the query first, all rows and all columns of a batch are each one batch of matrices, without a copy.
-    """
-    return batch.maps.permute(3, 0, 4, 1, 2).flatten(3)
+def maps_last(batch: AttentionBatch) -> Float[Tensor, "batch query key map"]:
+    """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing."""
+    return batch.maps.permute(0, 3, 4, 1, 2).flatten(3)
 
 
 class DistanceWordScorer(nn.Module):

@@ -1,0 +1,48 @@
+import pytest
+import torch
+
+from probes import pair_scores
+from probes.pair_scores import PairScores
+
+BATCH, WORDS, MAPS = 3, 4, 5
+
+
+@pytest.fixture
+def drawn():
+    torch.manual_seed(0)
+    maps = torch.rand(BATCH, WORDS, WORDS, MAPS, dtype=torch.float64)
+    weights = [torch.randn(BATCH, WORDS, 2, MAPS, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    return maps, *weights
+
+
+def test_scores_equal_a_plain_loop(drawn):
+    maps, by_query, by_key = drawn
+    found = PairScores.apply(*drawn)
+    for b in range(BATCH):
+        for i in range(WORDS):
+            for j in range(WORDS):
+                ahead = maps[b, i, j] @ (by_query[b, i, 0] + by_key[b, j, 0])
+                back = maps[b, j, i] @ (by_query[b, j, 1] + by_key[b, i, 1])
+                torch.testing.assert_close(found[b, i, j], ahead + back)
+
+
+def test_gradients_equal_finite_differences(drawn):
+    assert torch.autograd.gradcheck(PairScores.apply, drawn)
+
+
+def test_all_sentences_at_once_give_what_one_at_a_time_gives(drawn, monkeypatch):
+    def scores_and_gradients():
+        scores = PairScores.apply(*drawn)
+        return scores, *torch.autograd.grad(scores.square().sum(), drawn[1:])
+
+    one_by_one = scores_and_gradients()
+    monkeypatch.setattr(pair_scores, "pieces", lambda maps: [slice(None)])
+    for found, expected in zip(scores_and_gradients(), one_by_one, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_lower_precision_of_the_trainer_does_not_reach_the_maps(drawn):
+    drawn = [tensor.detach().float() for tensor in drawn]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = PairScores.apply(*drawn)
+    torch.testing.assert_close(found, PairScores.apply(*drawn), atol=0, rtol=0)
