@@ -17,7 +17,7 @@ from data_modules.ranks import is_first_process
 from reports.atlas import Model, Part, fact_rows, model_atlas, summary_rows, tested
 from reports.atlas_heads import grids
 from reports.atlas_html import atlas_html
-from reports.results import read_json, write_atomically, write_report
+from reports.results import write_atomically, write_report
 from reports.terminal import show
 from runs.atlas_parts import Outcome, Planned, published_figures, run_part
 from runs.atlas_plan import (
@@ -25,7 +25,9 @@ from runs.atlas_plan import (
     FIRST,
     SECOND,
     TUNED,
+    as_list,
     check,
+    first_model_of,
     makers,
     overrides_for_parts,
     plan,
@@ -37,7 +39,6 @@ from runs.dashboards import open_loggers
 from runs.provenance import describe
 
 PAGE = "atlas.html"
-SWEPT = "change_without_head"
 Done = dict[tuple[str, str], tuple[Planned, Outcome]]  # by model and part
 
 
@@ -84,7 +85,7 @@ def report(cfg: DictConfig, tuned: str | None, encoder: FrozenEncoder, done: Don
     add_sentences(cfg, encoders, entries, done)
     entries[0]["facts"] = facts = fact_rows(models[0], cfg.facts)
     if cfg.compare_with not in (None, TUNED):
-        entries.append(read_json(Path(cfg.compare_with) / CONTENT)["models"][0])
+        entries.append(first_model_of(cfg.compare_with))
     atlas = {
         "title": f"Atlas of {models[0].name}",
         "created": datetime.date.today().isoformat(),
@@ -141,7 +142,7 @@ def left_out(done: Done, which: str) -> list[dict[str, str]]:
 def add_sentences(cfg: DictConfig, encoders: Sequence[FrozenEncoder], entries: Sequence[dict], done: Done) -> None:
     """The user's sentences and some of the data, with each model's maps; what does not fit is told."""
     tokenizer = encoders[0].tokenizer()
-    inputs = list(typed(cfg.sentences))
+    inputs = list(typed(as_list(cfg.sentences)))
     for name, wanted in cfg.shown.items():
         _, outcome = done.get((FIRST, name), (None, Outcome()))
         if outcome.cfg:
@@ -152,13 +153,13 @@ def add_sentences(cfg: DictConfig, encoders: Sequence[FrozenEncoder], entries: S
 
 
 def answers(cfg: DictConfig, models: Sequence[Model]) -> dict[str, dict]:
-    """The questions that need several analyses, asked of the model that was swept where its roles are known."""
+    """The questions that need several analyses, each answered by the first of its models that can."""
+    by_place = dict(zip((FIRST, SECOND), models, strict=False))
     found = {}
     for name, question in cfg.questions.items():
-        asked = next(
-            (m for m in reversed(models) if name == "ablation" and m.of_kind("role:") and m.of_kind(SWEPT)), models[0]
-        )
-        found[name] = {**instantiate(question)(grids(asked.quantities)), "model": asked.name}
+        ask, asked = instantiate(question.ask), [by_place[place] for place in question.of if place in by_place]
+        tried = [{**ask(grids(model.quantities)), "model": model.name} for model in asked]
+        found[name] = next((answer for answer in tried if answer["rows"]), tried[-1])
     return found
 
 

@@ -10,6 +10,7 @@ from data_modules.attention_data_module import require_same_shape
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, InputError, did_you_mean
 from data_modules.files import local_path
+from reports.results import read_json
 from runs.atlas_parts import Planned
 from runs.help import CONF
 
@@ -42,23 +43,36 @@ def overrides_for_parts(given: Sequence[str], encoder: str) -> list[str]:
 def check(cfg: DictConfig) -> FrozenEncoder:
     """Find mistakes before any work; returns the encoder, its weights not yet read."""
     for key in ("only", "second", "shown"):
-        for name in cfg[key] or ():
+        for name in as_list(cfg[key]):
             if name not in cfg.parts:
                 raise ConfigError(f"{key}: {name} is no part of the atlas{did_you_mean(name, cfg.parts)}")
     for kind, path in cfg.data_of.items():
         if path is not None and path != HUB and not local_path(path).exists():
             raise InputError(f"data_of.{kind}={path}: no such file or folder.")
-    if cfg.compare_with not in (None, TUNED) and not (Path(cfg.compare_with) / CONTENT).is_file():
-        raise ConfigError(f"compare_with={cfg.compare_with}: no finished atlas there (expected {CONTENT}).")
+    if cfg.compare_with not in (None, TUNED):
+        first_model_of(cfg.compare_with)
     encoder = instantiate(cfg.encoder, _convert_="all")
     if cfg.tuned not in (None, AUTO):
         require_same_shape(encoder, FrozenEncoder(cfg.tuned))
     return encoder
 
 
+def first_model_of(folder: str) -> dict[str, object]:
+    """The model of another atlas."""
+    try:
+        return read_json(Path(folder).expanduser() / CONTENT)["models"][0]
+    except (TypeError, KeyError, IndexError, ValueError) as error:
+        raise ConfigError(f"compare_with={folder}: no finished atlas there (expected {CONTENT}).") from error
+
+
+def as_list(value: object) -> list:
+    """Several of what was given, or the one."""
+    return [value] if isinstance(value, str) else list(value or ())
+
+
 def wanted_parts(cfg: DictConfig) -> list[str]:
     """The parts that the user did not leave out, and those that they need; none that makes what is given already."""
-    chosen = set(cfg.only or cfg.parts)
+    chosen = set(as_list(cfg.only) or cfg.parts)
     chosen |= {need for name in chosen if cfg.parts[name] for need in cfg.parts[name].get("needs", [])}
     return [
         name

@@ -258,7 +258,7 @@ def test_without_a_parser_or_classifier_the_rest_of_a_pass_goes_on(folder, encod
 
 
 def test_another_atlas_is_the_second_model(folder, encoder, tmp_path):
-    run_atlas(tmp_path, *SMALL, f"encoder.name={encoder}", "only=[frames]", f"compare_with={folder}")
+    run_atlas(tmp_path, *SMALL, f"encoder.name={encoder}", "only=frames", f"compare_with={folder}")
     own, other = read(tmp_path / "atlas.json")["models"]
     assert other == read(folder / "atlas.json")["models"][0]
     assert {quantity["section"] for quantity in own["quantities"]} == {"frames"}
@@ -289,6 +289,7 @@ def test_a_defect_is_no_left_out_part(encoder, tmp_path, monkeypatch):
     ("override", "sentence"),
     [
         ("only=[glu]", "only: glu is no part of the atlas; did you mean glue"),
+        ("only=glu", "only: glu is no part of the atlas; did you mean glue"),
         ("compare_with=nowhere", "compare_with=nowhere: no finished atlas there"),
         ("data_of.treebank=nowhere.conllu", "data_of.treebank=nowhere.conllu: no such file or folder"),
         ("data.test=a.conllu", "data.test: an atlas has several parts, each with its own; data_of.<kind>= names files"),
