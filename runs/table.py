@@ -54,7 +54,8 @@ def run(cfg: DictConfig) -> dict[str, object]:
 def report(cfg: DictConfig, table: dict[str, object], folder: Path) -> None:
     """Write the files of the table, hand them to its dashboards, show it."""
     with open_loggers(cfg, group=folder.name) as loggers:
-        write_report(folder, table, {}, [instantiate(figure, _partial_=True) for figure in cfg.figures.values() if figure])
+        figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
+        write_report(folder, table, {}, figures)
         loggers.publish(table, {}, folder)
     show(table, folder, loggers.closing_lines)
 
