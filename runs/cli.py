@@ -97,7 +97,8 @@ def explain_configuration(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         known = error.options or [file.stem for file in (CONF / group).glob("[!_]*.yaml")]
-        return f"{group}={name}: no such {group}{did_you_mean(name, known)}"
+        kind = "launcher among those installed (extras joblib, slurm, ray)" if group == "hydra/launcher" else group
+        return f"{group}={name}: no such {kind}{did_you_mean(name, known)}"
     text = str(error)
     if key := re.search(r"Could not override '([^']+)'", text):
         wrong = key[1].partition("@")[0]

@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.errors import InstantiationException
 from hydra.plugins.launcher import Launcher
 from hydra.utils import instantiate
 from omegaconf import DictConfig
@@ -24,7 +26,7 @@ OF_THE_SWEEP = ("search", "search/space", "run_dir", "resume")  # not handed on 
 def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, arguments: Sequence[str]) -> None:
     """Run the jobs that the search names and that are not done yet, then report all of them."""
     HydraConfig.instance().set_config(config)
-    search = instantiate(config.search, _convert_="all")
+    search = build(config.search)
     fixed, swept = split(search, OverridesParser.create(config_loader=loader), arguments)
     jobs = SweepJobs(config, loader, fixed)
     trouble = None
@@ -43,6 +45,16 @@ def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, argu
         raise
     HydraConfig.instance().set_config(config)
     report(config, jobs, search, trouble)
+
+
+def build(search: DictConfig) -> GridSearch:
+    """The search that the configuration names."""
+    try:
+        return instantiate(search, _convert_="all")
+    except InstantiationException:
+        if "sampler" in search and find_spec("optuna") is None:
+            raise ConfigError("search=optuna: needs a package that is not installed; pip install optuna.") from None
+        raise
 
 
 def split(search: GridSearch, parser: OverridesParser, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:

@@ -1,5 +1,6 @@
 import json
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -127,6 +128,12 @@ def test_a_search_that_cannot_work_gets_a_sentence(arguments, sentence, tmp_path
         sweep(*SEARCH, *arguments, f"run_dir={tmp_path}")
     status, told = explain(refused.value)
     assert (status, told.startswith(sentence)) == (2, True)
+
+
+def test_without_optuna_a_search_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ConfigError, match="pip install optuna"):
+        sweep(*SEARCH, f"run_dir={tmp_path}")
 
 
 @pytest.mark.parametrize("file", SPACES, ids=lambda file: file.stem)
