@@ -13,21 +13,22 @@ from hydra.plugins.launcher import Launcher
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from data_modules.errors import ConfigError
+from data_modules.errors import ConfigError, did_you_mean
 from runs.cli import INTERRUPTED, explain
 from runs.search import GridSearch
 from runs.sweep_jobs import SweepJobs
 from runs.sweep_launch import LauncherFailed, launch
 from runs.sweep_report import report
 
-OF_THE_SWEEP = ("search", "search/space", "run_dir", "resume")  # not handed on to the jobs
+SPACE = "search/space"
+OF_THE_SWEEP = ("search", SPACE, "run_dir", "resume")  # not handed on to the jobs
 
 
 def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, arguments: Sequence[str]) -> None:
     """Run the jobs that the search names and that are not done yet, then report all of them."""
     HydraConfig.instance().set_config(config)
     search = build(config.search)
-    fixed, swept = split(search, OverridesParser.create(config_loader=loader), arguments)
+    fixed, swept = split(search, loader, arguments)
     jobs = SweepJobs(config, loader, fixed)
     trouble = None
     try:
@@ -57,11 +58,15 @@ def build(search: DictConfig) -> GridSearch:
         raise
 
 
-def split(search: GridSearch, parser: OverridesParser, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:
+def split(search: GridSearch, loader: ConfigLoader, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:
     """What all jobs share, and what differs between them: the command line's and, for other keys, the search's own."""
+    parser = OverridesParser.create(config_loader=loader)
     given = {override.get_key_element(): override for override in parser.parse_overrides(list(arguments))}.values()
     if any(override.key_or_group == "resume" and override.value() is not True for override in given):
         raise ConfigError("resume: a sweep always goes on where its folder stands; use a new run_dir to start anew.")
+    for space in (override.value() for override in given if override.key_or_group == SPACE):
+        if space not in (known := loader.get_group_options(SPACE)):  # Hydra takes what is optional for granted
+            raise ConfigError(f"{SPACE}={space}: no such {SPACE}{did_you_mean(str(space), known)}")
     ours = [override for override in given if not of_the_sweep(override)]
     ranges = parser.parse_overrides(search.ranges([override.key_or_group for override in ours]))
     fixed = [override.input_line for override in ours if not override.is_sweep_override()]

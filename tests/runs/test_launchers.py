@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -47,11 +48,11 @@ def test_joblib_runs_jobs_and_a_process_that_dies_takes_only_its_own_job_with_it
     assert rows[1]["error"].startswith("its process died")
 
 
+@pytest.mark.skipif(shutil.which("srun") is not None, reason="SLURM is there")
 def test_a_launcher_that_gives_up_leaves_a_report_and_a_way_on(tmp_path):
-    arguments = ["hydra/launcher=submitit_local", f"seed={DIES}", "module.lr=0.1", f"run_dir={tmp_path}"]
-    with pytest.raises(JobsFailed, match="1 of 1 jobs did not finish .*; the same command with run_dir="):
-        sweep(*arguments)
-    assert [row["status"] for row in jobs(tmp_path)] == ["unfinished"]
+    with pytest.raises(JobsFailed, match='2 of 2 jobs did not finish .*"srun".*; the same command with run_dir='):
+        sweep("hydra/launcher=submitit_slurm", "seed=0,1", f"run_dir={tmp_path}")
+    assert [row["status"] for row in jobs(tmp_path)] == ["unfinished", "unfinished"]
 
 
 def test_ray_runs_jobs(tmp_path):

@@ -117,6 +117,7 @@ def test_what_the_command_line_fixes_is_not_searched(tmp_path):
     [
         (["search.trials=0"], "search.trials=0: expected a whole number from 1."),
         (["module.lr=0.1"], "search=optuna: no range to search"),
+        (["search/space=atention"], "search/space=atention: no such search/space; did you mean attention or"),
         (
             ["search.metric=val/f1", "search.trials=2"],
             "search.metric=val/f1: no such metric; the jobs have val/uas, test/uas.",
