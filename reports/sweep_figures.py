@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
@@ -11,7 +12,6 @@ from reports.figures import save
 
 MANY_TIMES = 20  # a range that spans as much is shown on a logarithmic scale
 MOST_TICKS = 12
-CAME_TO_NOTHING = "#BBBBBB"
 
 
 def parallel_coordinates(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
@@ -41,8 +41,6 @@ def parallel_coordinates(results: Mapping, heads: Sequence[Mapping], folder: Pat
 
 def scale(texts: Sequence[str]) -> tuple[list[float], list[tuple[float, str]]]:
     """Places between 0 and 1, and ticks: numbers by size, logarithmic where they span much; words in order."""
-    import numpy as np
-
     try:
         numbers = np.array([float(text) for text in texts])
     except ValueError:
