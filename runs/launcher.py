@@ -33,6 +33,11 @@ class WatchedDDP(DDPStrategy):
             require_shared_folder(started_together and self.num_nodes == 1)
         self._launcher = WatchedLauncher(self.cluster_environment, self.num_processes, self.num_nodes)
 
+    def configure_ddp(self) -> None:
+        # What learns nothing by gradients has none to share, and DDP refuses it.
+        if any(parameter.requires_grad for parameter in self.model.parameters()):
+            super().configure_ddp()
+
 
 class WatchedLauncher(_SubprocessScriptLauncher):
     """Starts the other processes of this machine once; the runs of a table use them one after the other."""

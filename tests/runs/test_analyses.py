@@ -1,58 +1,16 @@
-"""Analyses as a user runs them: files, several processes, mistakes."""
+"""Analyses as a user runs them: files and mistakes; test_ddp.py runs them in several processes."""
 
 import csv
-import json
 import math
 
 import pytest
 
 from tests.runs.conftest import train
 
-TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
-EXPERIMENTS = {
-    "clark_surface": ("data.limit=7", "analyses=[surface,clusters]"),
-    "clark_relations": ("data.limit=43", "analyses.relations.min_count=10", "analyses.relations.replicates=50"),
-    "clark_coreference": ("data.limit=5", "analyses.coreference.replicates=50"),
-}
-
-
-def results_of(folder):
-    return json.loads((folder / "results.json").read_text())
-
 
 def head_rows(folder):
     with (folder / "heads.csv").open() as stream:
         return list(csv.DictReader(stream))
-
-
-def largest_difference(one, other):
-    """Between the numbers of two tables; what is no number must be equal."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        return max((largest_difference(one[key], other[key]) for key in one), default=0.0)
-    if isinstance(one, list):
-        assert len(one) == len(other)
-        return max((largest_difference(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other)
-    if isinstance(one, str) and "." in one and "." in other:  # a number in CSV
-        return abs(float(one) - float(other)) if one.replace(".", "").isdigit() else float(one != other)
-    assert one == other
-    return 0.0
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_two_processes_give_the_tables_of_one(experiment, tmp_path):
-    """The examples do not divide evenly; each is counted once."""
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder, trainer in zip(folders, ((), TWO_PROCESSES), strict=True):
-        options = (f"experiment={experiment}", f"run_dir={folder}", "~figures", "data.batch_tokens=256")
-        status, _, errors = train(*options, *EXPERIMENTS[experiment], *trainer)
-        assert status == 0, errors
-    one, two = map(results_of, folders)
-    assert largest_difference(one["tables"], two["tables"]) < 1e-6
-    assert largest_difference(head_rows(folders[0]), head_rows(folders[1])) < 1e-6
-    assert one["provenance"]["examples"] == two["provenance"]["examples"]
 
 
 @pytest.mark.parametrize(

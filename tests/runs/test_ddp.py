@@ -14,10 +14,12 @@ import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.utils import get_method
 from omegaconf import open_dict
 from transformers import BertConfig, BertForMaskedLM
 
-from runs.table import run as table_run
+from probes.pattern_files import save_pattern_cnn
+from probes.pattern_net import PatternNet
 from runs.training import run
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, command, composed, train
@@ -46,6 +48,7 @@ ANALYSES = {
     "clark_gradients": ("data.limit=7",),
     "clark_relations": ("data.limit=43", "analyses.relations.min_count=10", "analyses.relations.replicates=50"),
     "clark_surface": ("data.limit=7", "data.batch_tokens=256"),
+    "kovaleva_patterns_task": ("data.task=rte", "data.limit=5"),
     "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50"),
 }
 FINE_TUNING = {
@@ -58,9 +61,15 @@ FINE_TUNING = {
 }
 TABLES = {
     "clark_table3": ("trainer.max_epochs=1", "data.limit=12"),
+    "kovaleva_patterns": ("tasks=[rte]", "data.limit=5"),
     "kovaleva_table1": ("tasks=[rte]", "trainer.max_epochs=1", "data.limit=6", "module.dropout=0"),
 }
-EXEMPT = {}  # experiments that run nothing of their own, and why
+EXEMPT = {
+    "atlas": "joins the experiments above, which it runs one after the other, as a table does",
+    "compare": "reads finished runs",
+    "pattern_cnn": "runs pattern_fold",
+    "pattern_fold": "its network is trained on changes that are drawn, and norms that are taken, in each process",
+}
 
 
 def test_every_experiment_is_run_in_two_processes_or_says_why_not():
@@ -86,6 +95,16 @@ def same_in_two(tmp_path):
         return {name: difference(tmp_path / "one" / name, tmp_path / "two" / name) for name in experiments}
 
     return run_both
+
+
+@pytest.fixture
+def network(tmp_path):
+    """An override that names a network of patterns, drawn at random."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        facts = {"labels_sha256": "", "cross_validated_f1": None}
+        save_pattern_cnn(PatternNet().eval(), tmp_path / "network.safetensors", facts)
+    return f"analyses.patterns.classifier.file={tmp_path / 'network.safetensors'}"
 
 
 def run_here(folder, *overrides):
@@ -162,16 +181,15 @@ def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path):
     assert {name: size for name, size in found.items() if not size < ROUNDING} == {}
 
 
-def test_analyses_find_the_same(same_in_two, tmp_path, minilm):
+def test_analyses_find_the_same(same_in_two, tmp_path, minilm, network):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         BertForMaskedLM(BertConfig(**TINY)).save_pretrained(tmp_path / "masked_lm")
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(minilm.folder / file, tmp_path / "masked_lm")
-    gradients = (*ANALYSES["clark_gradients"], f"encoder.name={tmp_path / 'masked_lm'}")
-    assert {
-        n: size for n, size in same_in_two(ANALYSES | {"clark_gradients": gradients}).items() if not size < ROUNDING
-    } == {}
+    own = {"clark_gradients": f"encoder.name={tmp_path / 'masked_lm'}", "kovaleva_patterns_task": network}
+    found = same_in_two({name: (*overrides, *([own[name]] if name in own else [])) for name, overrides in ANALYSES.items()})
+    assert {name: size for name, size in found.items() if not size < ROUNDING} == {}
 
 
 def run_table_here(folder, *overrides):
@@ -184,21 +202,22 @@ def run_table_here(folder, *overrides):
         with open_dict(cfg):
             del cfg.hydra
         try:
-            table_run(cfg)
+            get_method(cfg.job)(cfg)
         finally:
             HydraConfig.instance().cfg = None
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch):
+def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch, network):
     """All rows are run in the same two processes; run again, they are found finished."""
     monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
     overrides = (f"experiment={table}", *TABLES[table], "figures=null")
+    overrides += (network,) if table == "kovaleva_patterns" else ()
     run_table_here(tmp_path / "one", *overrides)
     two = (*overrides, *TWO_PROCESSES, f"run_dir={tmp_path / 'two'}")
     status, out, errors = train(*two)
     assert status == 0, errors
-    for file in (tmp_path / "one").glob("*/results.json"):
+    for file in (tmp_path / "one").glob("*/results.json"):  # of the rows
         assert difference(file.parent, tmp_path / "two" / file.parent.name) < ROUNDING_OF_TRAINING, file.parent.name
     assert out.splitlines().count(str(tmp_path / "two" / "results.json")) == 1
     if table == "clark_table3":
