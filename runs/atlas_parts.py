@@ -108,7 +108,7 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
     """The configuration of a part: its experiment, the user's overrides, its own, and the atlas's settings."""
     part = planned.part
     chosen = [f"analyses=[{','.join(analyses)}]"] if analyses else []
-    cfg = compose("train", [f"experiment={part.experiment}", *planned.shared, *chosen, *part.get("overrides", [])])
+    cfg = compose("train", [f"experiment={part.experiment}", *planned.shared, *chosen, *own_overrides(part, analyses)])
     for key, value in (part.get("settings") or {}).items():
         if value is not None:
             OmegaConf.update(cfg, key, value)
@@ -119,6 +119,12 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
         cfg.parser = None
     cfg.experiment_name, cfg.run_dir = part.experiment, str(planned.folder)
     return cfg
+
+
+def own_overrides(part: DictConfig, analyses: Sequence[str]) -> list[str]:
+    """The part's overrides, without those of its analyses that are not run."""
+    not_run = tuple(f"analyses.{name}." for name in part.get("analyses", {}) if name not in analyses)
+    return [text for text in part.get("overrides", []) if not text.lstrip("+~").startswith(not_run)]
 
 
 def published_figures(planned: Planned, analyses: Sequence[str]) -> dict[str, Mapping]:

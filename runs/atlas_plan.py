@@ -33,7 +33,7 @@ def overrides_for_parts(given: Sequence[str], encoder: str) -> list[str]:
         key = override.lstrip("+~").partition("=")[0]
         group, _, rest = key.partition("@")[0].partition(".")
         if group in OF_ONE_EXPERIMENT and not (group == "data" and rest.partition(".")[0] in of_all_data):
-            way = "data_of.<kind>= names files" if group == "data" else f"parts.<part>.overrides=[{override}] is for one"
+            way = "data_of.<kind>= names files" if group == "data" else f"parts.<part>.overrides=['{override}'] is for one"
             raise ConfigError(f"{key}: an atlas has several parts, each with its own; {way}.")
         if group not in OF_THE_ATLAS and key != "encoder":
             kept.append(override)

@@ -237,6 +237,7 @@ def test_what_the_model_does_not_allow_is_left_out_with_its_sentence(folder):
 def test_without_a_parser_or_classifier_the_rest_of_a_pass_goes_on(folder, encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     small = (*SMALL, f"encoder.name={encoder}", "shown={}", "compare_with=null")
+    small += ("parts.glue.overrides=['analyses.roles.tau=2','analyses.drift.replicates=20']",)
     run_atlas(tmp_path / "one", *small, "only=[glue]", f"tuned={folder / 'fine_tuning' / 'model'}")
     atlas = read(tmp_path / "one" / "atlas.json")
     sections = {quantity["section"] for quantity in atlas["models"][0]["quantities"]}
@@ -247,7 +248,8 @@ def test_without_a_parser_or_classifier_the_rest_of_a_pass_goes_on(folder, encod
     assert "spaCy is not installed" in left_out["kovaleva_features"]
     assert (tmp_path / "one" / "glue" / "report.txt").is_file()
     config = read(tmp_path / "one" / "glue" / "config.json")
-    assert (config["parser"], "drift" in config["analyses"], "roles" in config["analyses"]) == (None, True, False)
+    assert (config["parser"], "roles" in config["analyses"]) == (None, False)
+    assert config["analyses"]["drift"]["replicates"] == 20
     assert "needs roles" in atlas["questions"]["agreement"]["why"]
     before = times(tmp_path / "one")
     run_atlas(tmp_path / "one", *small, "only=[glue]", f"tuned={folder / 'fine_tuning' / 'model'}", "resume=true")
@@ -314,5 +316,5 @@ def test_a_misspelt_part_is_a_sentence_on_the_command_line(tmp_path):
 def test_overrides_of_all_parts_are_passed_on():
     given = ["experiment=atlas", "data.limit=5", "tuned=null", "encoder=bert_base", "seed=3", "data_of.glue=x"]
     assert overrides_for_parts(given, "bert_base") == ["encoder=bert_base", "data.limit=5", "seed=3"]
-    with pytest.raises(ConfigError, match=r"parts.<part>.overrides=\[analyses.roles.tau=2\]"):
+    with pytest.raises(ConfigError, match=r"parts.<part>.overrides=\['analyses.roles.tau=2'\]"):
         overrides_for_parts(["analyses.roles.tau=2"], "minilm")
