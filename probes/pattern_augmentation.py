@@ -7,9 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from data_modules.pattern_labels import CLASSES
 from probes.pattern_resampling import CLS, SEP, even_widths
 
 TINY = 1e-9
+DIAGONAL, VERTICAL_DIAGONAL = CLASSES.index("diagonal"), CLASSES.index("vertical_diagonal")
 
 
 def augmented(
@@ -35,6 +37,27 @@ def augmented(
     changed = maps.clamp(min=TINY) ** exponent * torch.exp(noise * _amount(maps) * torch.randn_like(maps))
     changed = changed * (widths > 0)[:, None, None]
     return changed / changed.sum(-1, keepdim=True).clamp(min=TINY), widths
+
+
+def relabelled(
+    maps: Float[Tensor, "batch map query key"],
+    token_class: Int[Tensor, "batch token"],
+    labels: Int[Tensor, "batch"],
+    share: float = 0.3,
+) -> tuple[Float[Tensor, "batch map query key"], Int[Tensor, "batch"]]:
+    """Some maps made into those of another class: a diagonal with columns taken away is a diagonal, one with columns
+    added is both."""
+    special = (((token_class == CLS) | (token_class == SEP)).to(maps.dtype))[:, None, None]
+    chosen = torch.rand(len(maps), device=maps.device) < share
+    bare, both = chosen & (labels == VERTICAL_DIAGONAL), chosen & (labels == DIAGONAL)
+    faint = torch.where(bare[:, None, None, None], 0.1 * _amount(maps), 1.0)
+    fewer = maps * (1 - special + special * faint)
+    fewer = fewer / fewer.sum(-1, keepdim=True).clamp(min=TINY)
+    liked = special * torch.rand_like(special)
+    added = torch.where(both[:, None, None, None], 0.2 + 0.4 * _amount(maps), 0.0)
+    changed = (1 - added) * fewer + added * liked / liked.sum(-1, keepdim=True).clamp(min=TINY)
+    labels = torch.where(bare, DIAGONAL, torch.where(both, VERTICAL_DIAGONAL, labels))
+    return changed, labels
 
 
 def _amount(maps: Tensor) -> Float[Tensor, "batch 1 1 1"]:

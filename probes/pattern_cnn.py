@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from data_modules.batch import IGNORE, AttentionBatch
 from data_modules.shares import mean_of_all
-from probes.pattern_augmentation import augmented
+from probes.pattern_augmentation import augmented, relabelled
 from probes.pattern_classifier import PatternClassifier
 from probes.pattern_files import load_pattern_cnn as load_pattern_cnn
 from probes.pattern_net import PatternNet
@@ -32,12 +32,13 @@ class PatternCNN(PatternClassifier):
         dropout: float = 0.2,
         balance: float = 0.5,
         smoothing: float = 0.05,
+        relabel: float = 0.3,
         temperature: float = 1.0,
         augmentation: Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(facts, lr)
-        self.weight_decay, self.smoothing, self.seed = weight_decay, smoothing, seed
+        self.weight_decay, self.smoothing, self.relabel, self.seed = weight_decay, smoothing, relabel, seed
         self.labels_sha256: str = facts["labels_sha256"]
         self.augmentation = dict(augmentation or {})
         self.net = PatternNet(len(self.classes), size, channels, axes, dropout)
@@ -53,9 +54,9 @@ class PatternCNN(PatternClassifier):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]
-        maps, widths = augmented(batch.maps.flatten(1, 2), batch.mask, classes, **self.augmentation)
+        maps, labels = relabelled(batch.maps.flatten(1, 2), classes, batch.gold["label"].squeeze(1), self.relabel)
+        maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
-        labels = batch.gold["label"].squeeze(1)
         options = {"weight": self.class_weights, "label_smoothing": self.smoothing, "reduction": "sum"}
         known = self.class_weights[labels.clamp(min=0)] * (labels != IGNORE)
         return mean_of_all(nn.functional.cross_entropy(logits, labels, **options), known.sum())

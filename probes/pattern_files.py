@@ -15,6 +15,7 @@ from probes.pattern_net import PatternNet
 
 FORMAT = "headscope pattern network"
 FILE = "pattern_cnn.safetensors"
+PACKAGED = f"package:data_modules/samples/patterns/{FILE}"
 
 
 class SaveNetwork(pl.Callback):

@@ -7,7 +7,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError
 from data_modules.pattern_labels import CLASSES
+from data_modules.progress import progress
 from probes.pattern_classifier import PatternClassifier
 from probes.pattern_resampling import CLS, SEP
 from probes.pattern_scores import Predictions
@@ -22,36 +24,36 @@ GRIDS = {
 
 
 class PatternRules(PatternClassifier):
-    """Thresholds are those of a small grid that do best on what is learnt from; one pass over it is enough."""
+    """Thresholds are those of a small grid that do best on the maps of the training part, found before a test."""
 
     def __init__(self, facts: Mapping, thresholds: Mapping[str, float] | None = None) -> None:
         super().__init__(facts)
-        self.automatic_optimization = False
         given = {name: grid[len(grid) // 2] for name, grid in GRIDS.items()} | dict(thresholds or {})
         self.register_buffer("thresholds", torch.tensor([given[name] for name in MEASURES]))
         self.learnt_from = Predictions()
 
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
         classes = ruled_classes(self._measures(batch), self.thresholds)
-        return torch.nn.functional.one_hot(classes, len(self.classes)).float()
+        return (classes[:, None] == torch.arange(len(self.classes), device=classes.device)).float()
 
     @staticmethod
     def _measures(batch: AttentionBatch) -> Float[Tensor, "batch measure"]:
         return map_measures(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
 
     def loss(self, batch: AttentionBatch) -> Tensor:
-        raise NotImplementedError("rules have no loss")
+        raise ConfigError("module=pattern_rules: rules are not trained; give stages=[test].")
 
-    def training_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        self.learnt_from.update(batch.index, batch.gold["label"].squeeze(1), self._measures(batch))
-
-    def on_train_epoch_end(self) -> None:
+    def on_test_start(self) -> None:
+        """Find the thresholds in what may be learnt from."""
+        for on_host in progress(self.trainer.datamodule.train_dataloader(), "thresholds"):
+            self.learn(self.trainer.strategy.batch_to_device(on_host))
         _, labels, measures = self.learnt_from.compute()
         self.learnt_from.reset()
         self.thresholds.copy_(best_thresholds(measures, labels, len(self.classes)))
 
-    def configure_optimizers(self) -> None:
-        return None
+    def learn(self, batch: AttentionBatch) -> None:
+        """Keep what is measured of some labelled maps."""
+        self.learnt_from.update(batch.index, batch.gold["label"].squeeze(1), self._measures(batch))
 
     def findings(self) -> dict[str, object]:
         tables = super().findings()["tables"]

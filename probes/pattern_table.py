@@ -38,7 +38,7 @@ def joined_folds(parts: Sequence[Mapping], network: str) -> dict[str, object]:
             **{row["what"]: row["value"] for row in agreement},
         },
         "tables": {
-            "summary": [*rows, {"row": "published", "f1 of all folds": PUBLISHED}],
+            "summary": [*rows, {**dict.fromkeys(rows[0]), "row": "published", "f1 of all folds": PUBLISHED}],
             "classes": [{"row": name, **row} for name, own in folds.items() for row in class_rows(*pooled(own), CLASSES)],
             "confusion": confusion_rows(logits, labels, CLASSES),
             "reliability": reliability_rows(calibrated, labels),

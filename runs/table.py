@@ -76,7 +76,10 @@ def folder_name(label: str, row: DictConfig, overrides: list[str]) -> str:
 
 def compose_row(cfg: DictConfig, experiment: str, folder: Path, overrides: list[str]) -> DictConfig:
     """The configuration of a row: its experiment, the table's data settings, the user's overrides, the row's own."""
-    given = [text for text in HydraConfig.get().overrides.task if text.lstrip("+~").partition("=")[0] not in OF_THE_TABLE]
+    keys = {text: text.lstrip("+~").partition("=")[0] for text in HydraConfig.get().overrides.task}
+    # What is said of a group's choice is not about the one that the row makes itself.
+    chosen = tuple(f"{key}." for key, _, _ in (text.partition("=") for text in overrides) if "." not in key)
+    given = [text for text, key in keys.items() if key not in OF_THE_TABLE and not f"{key}.".startswith(chosen or ("=",))]
     shared = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
     row = compose("train", [f"experiment={experiment}", *shared, *given, *overrides])
     row.experiment_name, row.run_dir = experiment, str(folder)

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from analysis.clusters import HeadDistances
 from analysis.coreference import CoreferenceHeads
 from analysis.importance import TargetImportance
+from analysis.patterns import PatternShares
 from analysis.relations import RelationHeads
 from analysis.surface import SurfacePatterns
 from data_modules.antecedents import BASELINES
@@ -18,6 +19,9 @@ from data_modules.buckets import Budget
 from data_modules.examples import Example, collate, encode
 from data_modules.treebank import TreebankDataModule
 from probes.graph_parser import GraphParser
+from probes.pattern_cnn import PatternCNN
+from probes.pattern_net import PatternNet
+from probes.pattern_rules import PatternRules
 from probes.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer
 from probes.structural_probe import StructuralProbe
 
@@ -109,6 +113,7 @@ ANALYSES = {
     "segments": [SurfacePatterns, partial(SurfacePatterns, released=True), HeadDistances, TargetImportance],
     "treebank": [RelationHeads, partial(RelationHeads, possessive="released")],
     "documents": [CoreferenceHeads],
+    "glue": [partial(PatternShares, classifier=PatternNet(norm=False))],
 }
 ANALYSED_GOLD = {
     "token_class": [[1, 0, 3, 0, 2], [1, 0, 2, -100, -100]],
@@ -144,6 +149,26 @@ def test_an_analysis_never_leaves_the_device(kind, device):
         with StaysOnDevice():
             analysis.update(batch)
         assert all(getattr(analysis, state).device.type == device for state in analysis._reductions)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_step_of_the_pattern_classifiers_never_leaves_the_device(device):
+    """Learning, with its augmentation, and evaluation."""
+    classes = ["vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous"]
+    facts = {"kind": "patterns", "classes": classes, "class_counts": [1] * 5, "labels_sha256": ""}
+    facts |= {"label_pairs": [], "tested": []}
+    mask, maps = torch.arange(9) < torch.tensor([[9], [5]]), torch.rand(2, 1, 1, 9, 9).softmax(-1)
+    gold = {"token_class": torch.tensor([[1, 0, 0, 2, 0, 0, 0, 3, 2], [1, 0, 0, 0, 2] + [-100] * 4])}
+    gold["label"] = torch.tensor([[3], [0]])
+    gold = {name: values.to(device) for name, values in gold.items()}
+    batch = AttentionBatch(mask.to(device), gold, torch.tensor([0, 1]).to(device), maps=maps.to(device))
+    network, rules = PatternCNN(facts).to(device), PatternRules(facts).to(device)
+    with StaysOnDevice():
+        network.loss(batch).backward()
+        rules.learn(batch)
+        for module in (network, rules):
+            module.evaluation_step(batch, 0)
+    assert network.predictions.logits[0].device.type == device
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,16 @@ def test_of_any_other_table_twins_are_left_out_and_counted(fold):
     assert len(split.train) + len(split.test) + len(split.left_out) == len(names)
 
 
+def test_folds_of_single_maps_are_drawn_by_the_seed_and_leave_nothing_out():
+    names = grouped()
+    splits = [split_fold(names, fold, watched=True, apart=False, seed=3) for fold in range(FOLDS)]
+    assert sorted(place for split in splits for place in split.test) == list(range(len(names)))
+    assert all((len(s.train), len(s.val), len(s.test), s.left_out) == (18, 6, 6, []) for s in splits)
+    assert any(shared(names, split.test, split.train) for split in splits)
+    assert splits[0] == split_fold(names, 0, watched=True, apart=False, seed=3)
+    assert splits[0] != split_fold(names, 0, watched=True, apart=False, seed=4)
+
+
 def test_the_two_models_of_one_head_are_twins():
     names = grouped() + [replace(one, encoder="tuned", task="rte") for one in grouped()]
     split = split_fold(names, 0, watched=False)

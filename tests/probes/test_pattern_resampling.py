@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from probes.pattern_augmentation import augmented
+from probes.pattern_augmentation import augmented, relabelled
 from probes.pattern_resampling import CLS, SEP, column_kinds, even_widths, overlaps, resampled, sentence_pictures
 
 SIZE = 8
@@ -112,3 +112,22 @@ def test_augmentation_keeps_rows_special_tokens_and_what_is_strong(drawn):
     same, even = augmented(maps, real, classes, noise=0.0, strength=0.0, stretch=0.0, drop=0.0)
     torch.testing.assert_close(same, maps, atol=1e-6, rtol=0)
     torch.testing.assert_close(even, real.float())
+
+
+def test_columns_taken_from_or_given_to_a_diagonal_make_another_class():
+    tokens = torch.tensor([[CLS, 0, 0, 0, 0, SEP]] * 5)
+    both = 0.5 * torch.eye(6) + 0.5 * torch.eye(6)[0]
+    maps = torch.stack([both, torch.eye(6), both, both, both])[:, None]
+    labels = torch.tensor([2, 1, 0, 3, 4])
+    torch.manual_seed(0)
+    changed, new = relabelled(maps, tokens, labels, share=1.0)
+    assert new.tolist() == [1, 2, 0, 3, 4]
+    torch.testing.assert_close(changed.sum(-1), torch.ones(5, 1, 6))
+    ordinary = slice(1, 5)
+    to_special = changed[:, 0, ordinary][:, :, [0, 5]].sum(-1).mean(1)
+    assert to_special[0] < 0.1 < to_special[1]
+    assert 0.2 <= to_special[1] <= 0.6
+    torch.testing.assert_close(changed[2:], maps[2:])
+    kept, same = relabelled(maps, tokens, labels, share=0.0)
+    torch.testing.assert_close(kept, maps)
+    assert same.tolist() == labels.tolist()

@@ -15,7 +15,7 @@ OPTIONS = [(file.parent.name, file.stem) for file in sorted(CONF.glob("*/[!_]*.y
 EXPERIMENTS = [name for group, name in OPTIONS if group == "experiment"]
 LISTS = ("logger", "analyses")  # groups that take several
 FROM_THE_HUB = ("clark_gradients",)
-TABLES = ("atlas", "clark_table3", "kovaleva_table1")
+TABLES = ("atlas", "clark_table3", "kovaleva_patterns", "kovaleva_table1", "pattern_cnn")
 OF_RUNS = ("compare",)  # reads what other runs wrote
 OF_TUNED_MODELS = ("kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
 WRONG = [

@@ -1,0 +1,165 @@
+"""Shares of patterns per head against a loop over maps one at a time; two models, abstention, several processes, NaN."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.bootstrap import poisson_weights
+from analysis.pattern_tasks import joined_tasks
+from analysis.patterns import OUTCOMES, PatternShares
+from data_modules.batch import AttentionBatch
+from data_modules.errors import ConfigError, InputError
+from data_modules.pattern_labels import CLASSES
+from tests.analysis.conftest import HEADS, LAYERS, merged
+
+LENGTHS = [12, 9, 5, 16, 7]
+
+
+class ByColumns(torch.nn.Module):
+    """Sure of the class whose fifth of the real columns gets most, as sure as its share; a classifier that a loop can follow."""
+
+    def probabilities(self, maps, real, token_class):
+        received = (maps * real[:, None, :, None]).sum(2) / real.sum(1)[:, None, None]
+        place = torch.arange(real.shape[1]).to(real.device) * 5 // real.sum(1, keepdim=True)
+        fifths = torch.nn.functional.one_hot(place.clamp(max=4), 5).float() * real[..., None]
+        return received @ fifths
+
+
+@pytest.fixture
+def pattern_facts(facts):
+    return {**facts, "kind": "glue"}
+
+
+@pytest.fixture
+def shown(random_batch):
+    def make(lengths=LENGTHS, seed=0, first=0, compared=False):
+        batch = random_batch(lengths, {}, first=first, seed=seed)
+        batch.gold = {"token_class": torch.where(batch.mask, 0, -100)}
+        batch.other_maps = random_batch(lengths, {}, seed=seed + 100).maps if compared else None
+        return batch
+
+    return make
+
+
+def looped(maps, lengths, confidence):
+    """The outcome of each input, layer and head, and how sure it is."""
+    outcomes, sure = np.zeros((len(lengths), LAYERS, HEADS), dtype=int), np.zeros((len(lengths), LAYERS, HEADS))
+    for n, length in enumerate(lengths):
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                fifths = [0.0] * 5
+                for key in range(length):
+                    fifths[key * 5 // length] += float(maps[n, layer, head, :length, key].mean())
+                best = max(range(5), key=fifths.__getitem__)
+                sure[n, layer, head] = fifths[best]
+                outcomes[n, layer, head] = best if fifths[best] >= confidence else 5
+    return outcomes, sure
+
+
+def found(facts, *batches, **options):
+    metric = PatternShares(facts, ByColumns(), **options)
+    for batch in batches:
+        metric.update(batch)
+    return metric.compute()
+
+
+def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
+    batch = shown()
+    outcomes, sure = looped(batch.maps, LENGTHS, 0.3)
+    findings = found(pattern_facts, batch, confidence=0.3)
+    for number, name in enumerate(OUTCOMES):
+        grid = findings["heads"][f"pattern:{name}"]
+        assert np.array(grid["value"]) == pytest.approx((outcomes == number).mean(0))
+        assert grid["n"] == [[len(LENGTHS)] * HEADS] * LAYERS
+        assert findings["metrics"][name] == pytest.approx(100 * (outcomes == number).mean())
+    assert np.array(findings["heads"]["pattern_confidence"]["value"]) == pytest.approx(sure.mean(0), abs=1e-6)
+    assert (outcomes == 5).any()
+    rows = {row["layer"]: row for row in findings["tables"]["patterns_by_layer"]}
+    assert list(rows) == ["1", "2", "all"]
+    assert rows["2"]["abstained"] == pytest.approx(100 * (outcomes[:, 1] == 5).mean())
+
+
+def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
+    batch = shown(compared=True)
+    outcomes, _ = looped(batch.other_maps, LENGTHS, 0.5)
+    findings = found({**pattern_facts, "compared": True}, batch)
+    for number, name in enumerate(CLASSES):
+        grid = findings["heads"][f"tuned_pattern:{name}"]["value"]
+        assert np.array(grid) == pytest.approx((outcomes == number).mean(0))
+    assert findings["metrics"]["tuned_abstained"] == pytest.approx(100 * (outcomes == 5).mean())
+    assert {row["model"] for row in findings["tables"]["patterns_by_layer"]} == {"model", "tuned"}
+
+
+def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
+    batch = shown(first=3)
+    outcomes, _ = looped(batch.maps, LENGTHS, 0.0)
+    weights = poisson_weights(batch.index, 40, 9).double().numpy()
+    findings = found(pattern_facts, batch, confidence=0.0, replicates=40, seed=9)
+    for number, name in enumerate(CLASSES):
+        drawn = [np.tensordot(row, outcomes == number, 1) / row.sum() for row in weights if row.sum()]
+        low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+        grid = findings["heads"][f"pattern:{name}"]
+        assert np.array(grid["low"]) == pytest.approx(low, abs=1e-6)
+        assert np.array(grid["high"]) == pytest.approx(high, abs=1e-6)
+
+
+def test_two_processes_count_as_one(shown, pattern_facts, parts_of):
+    batch = shown()
+    halves = [PatternShares(pattern_facts, ByColumns()) for _ in range(2)]
+    for half, part in zip(halves, parts_of(batch, 2), strict=True):
+        half.update(part)
+    together, expected = merged(*halves).compute(), found(pattern_facts, batch)
+    assert together["metrics"] == pytest.approx(expected["metrics"])
+    for quantity, columns in expected["heads"].items():
+        for name, grid in columns.items():
+            assert np.array(together["heads"][quantity][name]) == pytest.approx(np.array(grid))
+
+
+def test_a_map_with_nan_ends_the_analysis(shown, pattern_facts):
+    batch = shown()
+    batch.maps[1, 0, 2, 3] = math.nan
+    with pytest.raises(InputError, match="^analyses: 1 attention maps hold NaN, so that they have no pattern.$"):
+        found(pattern_facts, batch)
+
+
+@pytest.mark.parametrize(("options", "sentence"), [({"confidence": 1.5}, "confidence"), ({"replicates": 0}, "replicates")])
+def test_options_that_cannot_be(pattern_facts, options, sentence):
+    with pytest.raises(ConfigError, match=f"^analyses: {sentence}="):
+        PatternShares(pattern_facts, ByColumns(), **options)
+
+
+def test_data_of_another_kind_is_refused(pattern_facts):
+    with pytest.raises(ConfigError, match="needs data=glue or data=segments or data=treebank_tokens, found data of kind"):
+        PatternShares({**pattern_facts, "kind": "documents"}, ByColumns())
+
+
+def test_tasks_are_joined_by_their_inputs():
+    def part(task, inputs, share):
+        row = {"model": "model", **dict.fromkeys(OUTCOMES, 0.0), "heterogeneous": share, "vertical": 100 - share}
+        results = {
+            "tables": {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]},
+            "provenance": {"examples": {"test": inputs}, "config": {"published": {"test/heterogeneous": 32}}},
+        }
+        head = {"layer": "1", "head": "1", "quantity": "pattern:heterogeneous", "value": str(share / 100), "n": str(inputs)}
+        return {"row": "patterns", "value": task, "results": results, "heads": [head]}
+
+    joined = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 60.0)])
+    assert joined["heads"]["pattern:heterogeneous"] == {"value": [[pytest.approx(0.3)]], "n": [[40.0]]}
+    assert joined["metrics"] == {"mrpc heterogeneous": 20.0, "rte heterogeneous": 60.0}
+    assert [(row["task"], row["vertical"], row["inputs"]) for row in joined["tables"]["summary"]] == [
+        ("mrpc", 80.0, 30),
+        ("rte", 40.0, 10),
+    ]
+    assert [row["layer"] for row in joined["tables"]["patterns_by_layer"]] == ["1", "all"] * 2
+
+
+def test_batches_may_come_in_any_size(shown, pattern_facts):
+    whole = shown()
+    parts = [
+        AttentionBatch(whole.mask[n : n + 1], {"token_class": whole.gold["token_class"][n : n + 1]}, whole.index[n : n + 1],
+                       maps=whole.maps[n : n + 1])
+        for n in range(len(LENGTHS))
+    ]  # fmt: skip
+    assert found(pattern_facts, *parts)["metrics"] == pytest.approx(found(pattern_facts, whole)["metrics"])
