@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from probes import pair_scores
-from probes.pair_scores import PairScores
+from probes.pair_scores import PairScores, summed_by_products, summed_in_bags
 
 BATCH, WORDS, MAPS = 3, 4, 5
 
@@ -30,15 +29,10 @@ def test_gradients_equal_finite_differences(drawn):
     assert torch.autograd.gradcheck(PairScores.apply, drawn)
 
 
-def test_all_sentences_at_once_give_what_one_at_a_time_gives(drawn, monkeypatch):
-    def scores_and_gradients():
-        scores = PairScores.apply(*drawn)
-        return scores, *torch.autograd.grad(scores.square().sum(), drawn[1:])
-
-    one_by_one = scores_and_gradients()
-    monkeypatch.setattr(pair_scores, "pieces", lambda maps: [slice(None)])
-    for found, expected in zip(scores_and_gradients(), one_by_one, strict=True):
-        torch.testing.assert_close(found, expected)
+def test_bags_and_products_sum_the_same(drawn):
+    shares = torch.randn(2, BATCH, WORDS, 2, WORDS, dtype=torch.float64)
+    for bags, products in zip(summed_in_bags(drawn[0], *shares), summed_by_products(drawn[0], *shares), strict=True):
+        torch.testing.assert_close(bags, products)
 
 
 def test_a_lower_precision_of_the_trainer_does_not_reach_the_maps(drawn):
