@@ -23,13 +23,8 @@ class PairScores(torch.autograd.Function):
     def forward(ctx: FunctionCtx, maps: Maps, by_query: Weights, by_key: Weights) -> Pairs:
         ctx.save_for_backward(maps)
         rows, columns = (maps.new_empty(*maps.shape[:3], 2) for _ in range(2))
-        sentences = zip(*(part.unbind() for part in (maps, by_query.mT, by_key.mT, rows, columns)), strict=True)
-        # One sentence at a time: the second product finds its maps in the cache. With `out`, autocast keeps away.
-        for of_words, query, key, row, column in (
-            sentences if maps.is_cpu else [(maps, by_query.mT, by_key.mT, rows, columns)]
-        ):
-            torch.matmul(of_words, query, out=row)
-            torch.matmul(of_words.transpose(-3, -2), key, out=column)
+        products = sentence_by_sentence if maps.is_cpu else at_once
+        products(maps, by_query.mT, by_key.mT, rows, columns)
         return (rows[..., 0] + columns[..., 1]) + (columns[..., 0] + rows[..., 1]).mT
 
     @staticmethod
@@ -38,6 +33,19 @@ class PairScores(torch.autograd.Function):
         (maps,) = ctx.saved_tensors
         add_up = summed_in_bags if maps.is_cpu else summed_by_products
         return None, *add_up(maps, torch.stack([grad, grad.mT], 2), torch.stack([grad.mT, grad], 2))
+
+
+def at_once(maps: Maps, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Every row with its query's weights and every column with its key's; with `out`, autocast leaves the maps alone."""
+    torch.matmul(maps, query, out=rows)
+    torch.matmul(maps.transpose(1, 2), key, out=columns)
+
+
+def sentence_by_sentence(*parts: Tensor) -> None:
+    """The same on the CPU, where the second product then finds its maps in the cache, and no column is copied."""
+    for maps, query, key, rows, columns in zip(*(part.unbind() for part in parts), strict=True):
+        torch.bmm(maps, query, out=rows)
+        torch.bmm(maps.transpose(0, 1), key, out=columns)
 
 
 def summed_by_products(maps: Maps, of_rows: Shares, of_columns: Shares) -> tuple[Weights, Weights]:

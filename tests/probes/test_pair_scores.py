@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from probes.pair_scores import PairScores, summed_by_products, summed_in_bags
+from probes.pair_scores import PairScores, at_once, sentence_by_sentence, summed_by_products, summed_in_bags
 
 BATCH, WORDS, MAPS = 3, 4, 5
 
@@ -33,6 +33,14 @@ def test_bags_and_products_sum_the_same(drawn):
     shares = torch.randn(2, BATCH, WORDS, 2, WORDS, dtype=torch.float64)
     for bags, products in zip(summed_in_bags(drawn[0], *shares), summed_by_products(drawn[0], *shares), strict=True):
         torch.testing.assert_close(bags, products)
+
+
+def test_all_at_once_gives_what_one_sentence_at_a_time_gives(drawn):
+    found = {}
+    for products in (at_once, sentence_by_sentence):
+        found[products] = torch.empty(2, BATCH, WORDS, WORDS, 2, dtype=torch.float64)
+        products(drawn[0], *(weights.detach().mT for weights in drawn[1:]), *found[products])
+    torch.testing.assert_close(*found.values())
 
 
 def test_a_lower_precision_of_the_trainer_does_not_reach_the_maps(drawn):
