@@ -1,9 +1,10 @@
 """Labelled attention maps, computed again from their encoders, in folds; on request made-up ones beside them."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache, partial
+from itertools import count, islice
 
 import numpy as np
 import pytorch_lightning as pl
@@ -65,8 +66,8 @@ class PatternDataModule(pl.LightningDataModule):
     """Maps with one of five labels. `fold` is tested, the rest learnt from; `watched` keeps the next fold for validation.
 
     Folds share neither head nor input, unless `apart` is false. Without a fold all labelled maps are learnt from.
-    `synthetic` counts made-up maps to learn from besides; with `real=false` they are all there is to learn from, and any
-    labelled map may be tested.
+    `synthetic` counts made-up maps to learn from besides, until a share of the epochs is over; with `real=false` they
+    are all there is to learn from, and any labelled map may be tested.
     """
 
     kind = "patterns"
@@ -81,6 +82,7 @@ class PatternDataModule(pl.LightningDataModule):
         apart: bool = True,
         real: bool = True,
         synthetic: int = 0,
+        synthetic_until: float = 0.67,
         batch_size: int = 32,
         batch_tokens: int = 8192,
         workers: int = 0,
@@ -92,6 +94,9 @@ class PatternDataModule(pl.LightningDataModule):
             raise ConfigError(f"data.fold={fold}: expected a fold from 0 to {FOLDS - 1}, or null for none.")
         if synthetic < 0 or not real and not synthetic:
             raise ConfigError(f"data.synthetic={synthetic}: expected how many made-up maps to learn from.")
+        if not 0 <= synthetic_until <= 1:
+            raise ConfigError(f"data.synthetic_until={synthetic_until}: expected a share of the epochs.")
+        self.synthetic_until = synthetic_until
         self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
         self.fold, self.watched, self.apart, self.real, self.synthetic = fold, watched, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
@@ -121,10 +126,15 @@ class PatternDataModule(pl.LightningDataModule):
         """The maps of every part; a part without any is not there."""
         parts = {
             "train": self._real("train") + self._made_up(self.synthetic, self.seed),
-            "val": self._real("val") or self._made_up(self.synthetic // WATCHED * (not self.real), self.seed + OTHER_SEED),
+            "val": self._real("val") or self._made_up(self._made_up_watched, self.seed + OTHER_SEED),
             "test": self._real("test"),
         }
         return {name: MapSplit(items) for name, items in parts.items() if items}
+
+    @property
+    def _made_up_watched(self) -> int:
+        """Made-up maps are watched only where nothing else is learnt from."""
+        return self.synthetic // WATCHED if self.watched and not self.real else 0
 
     def _real(self, part: str) -> list[MapExample]:
         """The labelled maps of a part; without `real` none is learnt from, so that all may be tested."""
@@ -149,7 +159,9 @@ class PatternDataModule(pl.LightningDataModule):
     def facts(self) -> dict[str, object]:
         """What a module must know of the data: plain numbers and names."""
         labels = [CLASSES.index(self.rows[place].label) for place in self.places.train] if self.real else []
-        counts = np.bincount(labels, minlength=len(CLASSES)) + self.synthetic // len(CLASSES)
+        counts = (
+            np.bincount(labels, minlength=len(CLASSES)) if labels else np.full(len(CLASSES), self.synthetic // len(CLASSES))
+        )
         return {
             "kind": self.kind,
             "classes": list(CLASSES),
@@ -199,7 +211,9 @@ class PatternDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         split = self.splits["train"]
         rank, processes = self._place()
-        batches = BucketSampler(split.lengths, self.batch_size, self.seed)
+        labelled_maps = sum(item.name is not None for item in split.items) or len(split)
+        epochs = round(self.synthetic_until * (self.trainer.max_epochs or 1))
+        batches = LabelledLast(split.lengths, labelled_maps, self.batch_size, self.seed, epochs)
         return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
 
     def val_dataloader(self) -> DataLoader | list:
@@ -226,6 +240,31 @@ class PatternDataModule(pl.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
         )
+
+
+class LabelledLast(Sampler):
+    """Batches of all maps for some epochs, then of the first ones alone, the labelled, in equally many batches."""
+
+    def __init__(self, lengths: np.ndarray, labelled: int, batch_size: int, seed: int, epochs: int) -> None:
+        self.all = BucketSampler(lengths, batch_size, seed)
+        self.labelled = BucketSampler(lengths[:labelled], batch_size, seed)
+        self.epochs, self.sampler = epochs, self  # where Lightning looks for set_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.all.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.all.epoch < self.epochs:
+            return iter(self.all)
+        return islice(self._again_and_again(), len(self))
+
+    def _again_and_again(self) -> Iterator[list[int]]:
+        for turn in count(self.all.epoch * len(self)):
+            self.labelled.set_epoch(turn)
+            yield from self.labelled
 
 
 class EncoderSet(dict[str, FrozenEncoder]):

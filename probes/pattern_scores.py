@@ -121,6 +121,9 @@ def agreement_rows(pairs: Sequence[tuple[str, str]], classes: Sequence[str]) -> 
     first, second = (torch.tensor([classes.index(name) for name in names]) for names in zip(*pairs, strict=True))
     rows = {
         "kappa of two passes": float(cohen_kappa(first, second, task="multiclass", num_classes=len(classes))),
+        "macro F1 of the second pass": float(
+            f1_score(second, first, task="multiclass", num_classes=len(classes), average="macro")
+        ),
         "equal labels": float((first == second).float().mean()),
         "maps labelled twice": len(pairs),
     }

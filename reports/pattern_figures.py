@@ -51,7 +51,6 @@ def reliability(rows: Sequence[Mapping], metrics: Mapping, folder: Path) -> None
     figure, axes = pyplot.subplots(figsize=(3.4, 3.2))
     axes.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1)
     sizes = [10 + 2 * row["maps"] for row in rows]
-    axes.plot([row["confidence"] for row in rows], [row["accuracy"] for row in rows], color=OURS, linewidth=1)
     axes.scatter([row["confidence"] for row in rows], [row["accuracy"] for row in rows], sizes, color=OURS, alpha=0.6)
     error = metrics.get("calibration_error", metrics.get("test/calibration_error"))
     title = "calibration" if error is None else f"calibration error {error:.3f}"

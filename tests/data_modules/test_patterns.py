@@ -11,7 +11,7 @@ from data_modules.errors import ConfigError, InputError
 from data_modules.pattern_folds import FOLDS, connected, fold_of_each, split_fold
 from data_modules.pattern_labels import CLASSES, Label, MapName, write_labels
 from data_modules.pattern_maps import pattern_maps
-from data_modules.patterns import PatternDataModule, collate_maps, collate_part
+from data_modules.patterns import LabelledLast, PatternDataModule, collate_maps, collate_part
 from data_modules.synthetic_maps import synthetic_maps
 
 PACKAGED = "package:data_modules/samples/patterns/labels.csv"
@@ -119,7 +119,7 @@ def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
 def test_facts_and_provenance_count_what_is_learnt_from(table):
     data = table(fold=0, watched=False, synthetic=10)
     labels = Counter(data.rows[place].label for place in data.places.train)
-    assert data.facts["class_counts"] == [labels[label] + 2 for label in CLASSES]
+    assert data.facts["class_counts"] == [labels[label] for label in CLASSES]
     assert len(data.facts["label_pairs"]) == 8
     assert len(data.facts["tested"]) == len(data.places.test)
     assert data.provenance["examples"] == {"train": len(data.places.train) + 10, "test": len(data.places.test)}
@@ -148,6 +148,25 @@ def test_without_a_fold_all_maps_are_learnt_from_and_none_is_left_to_test(table)
         data.require(["fit", "test"])
 
 
+def test_made_up_maps_come_first_and_the_labelled_alone_at_the_end():
+    lengths = np.array([9, 8, 7, 6, 5, *range(10, 30)])
+    batches = LabelledLast(lengths, labelled=5, batch_size=4, seed=1, epochs=2)
+    seen = []
+    for epoch in range(4):
+        batches.set_epoch(epoch)
+        seen.append(list(batches))
+    assert [len(epoch) for epoch in seen] == [len(batches)] * 4 == [7] * 4
+    for epoch in seen[:2]:
+        assert sorted(place for batch in epoch for place in batch) == list(range(25))
+    for epoch in seen[2:]:
+        places = Counter(place for batch in epoch for place in batch)
+        assert set(places) == set(range(5))
+        assert max(places.values()) - min(places.values()) <= 1
+    assert seen[2] != seen[3]
+    batches.set_epoch(2)
+    assert list(batches) == seen[2]
+
+
 def test_processes_share_a_batch(table, ready):
     data = ready(table(fold=0, watched=False))
     rows = [data.splits["train"][place] for place in range(3)]
@@ -159,9 +178,11 @@ def test_processes_share_a_batch(table, ready):
     assert collate_maps(rows)["label"].flatten().tolist() == [item.label for _, item in rows]
 
 
-@pytest.mark.parametrize("options", [{"fold": 5}, {"fold": -1}, {"synthetic": -1}, {"real": False}])
+@pytest.mark.parametrize(
+    "options", [{"fold": 5}, {"fold": -1}, {"synthetic": -1}, {"real": False}, {"synthetic_until": 2.0}]
+)
 def test_options_that_cannot_be(table, options):
-    with pytest.raises(ConfigError, match="^data.(fold|synthetic)="):
+    with pytest.raises(ConfigError, match="^data.(fold|synthetic|synthetic_until)="):
         table(**options)
 
 

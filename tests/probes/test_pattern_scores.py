@@ -92,6 +92,7 @@ def test_agreement_of_two_passes_by_scikit_learn():
     rows = {row["what"]: row["value"] for row in agreement_rows(list(zip(first, second, strict=True)), CLASSES)}
     assert rows["kappa of two passes"] == pytest.approx(cohen_kappa_score(first, second), abs=1e-6)
     assert rows["equal labels"] == pytest.approx((first == second).mean(), abs=1e-6)
+    assert rows["macro F1 of the second pass"] == pytest.approx(f1_score(first, second, average="macro"), abs=1e-6)
     assert rows["maps labelled twice"] == 80
     assert agreement_rows([], CLASSES) == []
 
