@@ -60,6 +60,9 @@ PREPARED = {
     r"(?<=[=,\[])(outputs/[\w/.-]+)/model\b": "python train.py experiment=kovaleva_glue data.task=rte run_dir={}",
     r"(?<=^runs=\[)([^]]+)(?=\]$)": "python train.py experiment=clark_coreference run_dir={}",
 }
+# What the machine may lack: then a command is checked without the part that needs it.
+OPTIONAL = {"hydra_plugins.hydra_ray_launcher": ("hydra/launcher=ray", "+hydra.launcher.ray.")}
+TUTORIAL = "### A new analysis, step by step"  # its command needs its files: tests/test_tutorial.py follows it whole
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-name", "-cn", "--config-dir", "-cd", "--info", "-i")
 PROGRAMS = ("python", "python3", "make", "torchrun", "srun")
@@ -67,7 +70,8 @@ PROGRAMS = ("python", "python3", "make", "torchrun", "srun")
 
 def readme_commands() -> list[str]:
     """The commands of README.md and of `--help`, once each, in order."""
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    before, _, tutorial = (PROJECT / "README.md").read_text(encoding="utf-8").partition(TUTORIAL)
+    text = before + tutorial.partition("\n## ")[2]
     return list(dict.fromkeys([*commands_of(text), *commands_of(f"```\n{EXAMPLES}```")]))
 
 
@@ -152,7 +156,9 @@ def overrides_of(arguments: list[str]) -> list[str]:
     """The arguments without flags."""
     flags = {place for place, word in enumerate(arguments) if word.startswith("-")}
     values = {place + 1 for place in flags if arguments[place] in FLAGS_WITH_VALUE}
-    return [word for place, word in enumerate(arguments) if place not in flags | values]
+    lacking = tuple(part for module, parts in OPTIONAL.items() if not importlib.util.find_spec(module) for part in parts)
+    given = (word for place, word in enumerate(arguments) if place not in flags | values)
+    return [word for word in given if not lacking or not word.startswith(lacking)]
 
 
 def first_of(override: Override) -> str:

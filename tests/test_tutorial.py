@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme_commands import TUTORIAL
+
 PROJECT = Path(__file__).parents[1]
 MOST_LINES = 40
 CHANGED = ("analysis", "conf", "tests")
@@ -18,7 +20,7 @@ CHANGED = ("analysis", "conf", "tests")
 
 def tutorial_files():
     """The files that the tutorial adds, by the path in the comment of each block's first line."""
-    text = (PROJECT / "README.md").read_text().partition("### A new analysis, step by step")[2].partition("\n## ")[0]
+    text = (PROJECT / "README.md").read_text().partition(TUTORIAL)[2].partition("\n## ")[0]
     blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", text, flags=re.DOTALL)
     command = re.search(r"^python (train\.py .*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)[1]
     return dict(blocks), command.split()
