@@ -176,10 +176,10 @@ def trained(module, data, epochs):
 
 def test_training_on_made_up_maps_tells_them_apart(labelled, minilm):
     """Validation is of other made-up maps; what is tested is real, and its tables are all there."""
-    data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, real=False, synthetic=150)
+    data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, real=False, synthetic=200)
     pl.seed_everything(0, verbose=False)
     module = PatternCNN(data.facts, channels=SMALL, lr=0.01)
-    metrics = trained(module, data, epochs=6)
+    metrics = trained(module, data, epochs=15)
     assert metrics["val/f1"] > 0.6
     assert float(module.net.temperature) != 1
     tables = module.findings()["tables"]
