@@ -12,14 +12,16 @@ Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
 NO_CLASS = "abstained"  # the classifier was not sure
 AGREEMENT = (
-    "Heads with a sieve role against heads whose most frequent pattern is the class: Cohen's kappa, Fisher's exact test "
-    "(two-sided, Holm over all pairs that can be tested), rank correlation of the role's score with the class's share."
+    "Heads with a sieve role against heads whose most frequent pattern, of maps that the classifier was sure of, is the "
+    "class: Cohen's kappa, Fisher's exact test (two-sided, Holm over all pairs that can be tested), rank correlation of the "
+    "role's score with the class's share."
 )
 ABLATION = (
     "Mean change of the task's score when a head with the role is disabled, against heads of the same layers without it: "
-    "roles are permuted within layers ({draws} draws, two-sided, Holm over roles); the interval turns that test around."
+    "roles are permuted within layers ({draws} draws, two-sided, Holm over roles); the interval holds every effect that "
+    "this test, before Holm, does not reject at 5 %, and is left empty where no effect could be rejected."
 )
-LEVEL = (2.5, 97.5)
+REJECTED = 0.05
 ROUNDING = 1e-12  # two sums of the same numbers in another order count as equal
 
 
@@ -32,7 +34,7 @@ def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
         return unanswered(missing)
     shares = np.stack([array(grid) for grid in classes.values()])
     known = ~np.isnan(shares).any(0)
-    most_frequent = shares.argmax(0)
+    most_frequent = np.where(shares.max(0) > 0, shares.argmax(0), -1)  # none where all maps were abstained from
     rows = []
     for role, grid in roles.items():
         has_role = array(grid)[known] > 0
@@ -64,16 +66,17 @@ def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int =
     if missing:
         return unanswered(missing)
     changes = array(grids[CHANGE])
-    orders = orders_within_layers(*changes.shape, draws, np.random.default_rng(seed))
+    orders = orders_within_layers(np.isfinite(changes), draws, np.random.default_rng(seed))
     rows = [{"role": role, **role_effect(changes, array(grid) > 0, orders)} for role, grid in roles.items()]
-    return {"rows": with_holm(rows), "n": changes.size, "how": ABLATION.format(draws=f"{draws:,}")}
+    return {"rows": with_holm(rows), "n": int(np.isfinite(changes).sum()), "how": ABLATION.format(draws=f"{draws:,}")}
 
 
 def role_effect(
     changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray
 ) -> dict[str, object]:
     """The difference between heads with and without a role, matched by layer; its test, and the interval of that test."""
-    weights, counted = layer_contrast(has)
+    weights, counted = layer_contrast(has, np.isfinite(changes))
+    changes = np.nan_to_num(changes)
     row = {"heads": int(has.sum()), "heads_compared": int((has & counted).sum())}
     if not counted.any():
         names = ("mean_change", "matched_mean_change", "difference", "low", "high", "p")
@@ -82,34 +85,56 @@ def role_effect(
     difference = float((weights * changes).sum())
     drawn = permuted(changes, orders) @ weights.ravel()
     as_far = np.abs(drawn) >= abs(difference) - ROUNDING * np.abs(changes).max()
-    # Without the role's own effect, what remains differs by chance: the interval holds all effects that chance allows.
-    chance = permuted(changes - difference * has, orders) @ weights.ravel()
-    below, above = np.percentile(chance, LEVEL)
+    low, high = effects_not_rejected(difference, drawn, permuted(has.astype(float), orders) @ weights.ravel())
     return row | {
         "mean_change": mean,
         "matched_mean_change": mean - difference,
         "difference": difference,
-        "low": float(difference - above),
-        "high": float(difference - below),
+        "low": low,
+        "high": high,
         "p": float((1 + as_far.sum()) / (1 + len(drawn))),
     }
 
 
-def layer_contrast(has: Bool[np.ndarray, "layer head"]) -> tuple[np.ndarray, np.ndarray]:
-    """Weights whose sum over changes is the matched difference, and the layers that have heads of both kinds.
+def effects_not_rejected(
+    difference: float, drawn: Float[np.ndarray, "draw"], kept: Float[np.ndarray, "draw"]
+) -> tuple[float | None, float | None]:
+    """The ends of the effects that, taken off the heads with the role, leave a difference that the test does not reject.
+
+    An effect e leaves `difference - e`, and in each draw `drawn - kept * e`: the draw is as far for all e between the two
+    where both are equally far, which lie on either side of the difference. None where the test cannot reject.
+    """
+    needed = int(REJECTED * (1 + len(drawn)))  # draws as far that keep an effect
+    same = np.abs(kept) > 1 - ROUNDING  # the same heads, or their opposite: as far whatever the effect
+    if same.sum() >= needed:
+        return None, None
+    drawn, kept = drawn[~same], kept[~same]
+    ends = np.sort([(difference - drawn) / (1 - kept), (difference + drawn) / (1 + kept)], axis=0)
+    place = needed - int(same.sum()) - 1
+    return float(np.sort(ends[0])[place]), float(np.sort(ends[1])[-1 - place])
+
+
+def layer_contrast(has: Bool[np.ndarray, "layer head"], known: np.ndarray | bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Weights whose sum over changes is the matched difference, and the heads of layers that have both kinds.
 
     A layer counts by its heads with the role; within it, heads with the role are averaged, and those without it.
     """
-    with_role, without = has.sum(1, keepdims=True), (~has).sum(1, keepdims=True)
+    has, lacks = has & known, ~has & known
+    with_role, without = has.sum(1, keepdims=True), lacks.sum(1, keepdims=True)
     counted = (with_role > 0) & (without > 0)
     share = np.where(counted, with_role, 0) / max(1, with_role[counted].sum())
-    weights = np.where(has, share / np.maximum(1, with_role), -share / np.maximum(1, without))
-    return weights, np.broadcast_to(counted, has.shape)
+    weights = has * share / np.maximum(1, with_role) - lacks * share / np.maximum(1, without)
+    return weights, counted & known
 
 
-def orders_within_layers(layers: int, heads: int, draws: int, random: np.random.Generator) -> np.ndarray:
-    """For each draw, the heads of every layer in a random order: (draw, layer, head)."""
-    return random.random((draws, layers, heads), dtype=np.float32).argsort(-1)
+def orders_within_layers(known: Bool[np.ndarray, "layer head"], draws: int, random: np.random.Generator) -> np.ndarray:
+    """For each draw, the heads of every layer in a random order, those not known at their place: (draw, layer, head)."""
+    orders = np.tile(np.arange(known.shape[1]), (draws, len(known), 1))
+    keys = random.random(orders.shape, dtype=np.float32)
+    for layer, row in enumerate(known):
+        places = np.flatnonzero(row)
+        orders[:, layer, places] = places[keys[:, layer, places].argsort(-1)]
+    return orders
 
 
 def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw place"]:

@@ -6,7 +6,14 @@ from math import comb
 import numpy as np
 import pytest
 
-from analysis.head_questions import ablation_by_role, layer_contrast, overlap, role_effect, role_pattern_agreement
+from analysis.head_questions import (
+    ablation_by_role,
+    layer_contrast,
+    orders_within_layers,
+    overlap,
+    role_effect,
+    role_pattern_agreement,
+)
 from analysis.significance import holm
 
 CHANGES = [[-1.0, 0.5, 2.0, -0.25], [0.0, -3.0, 1.5, 0.75]]
@@ -94,21 +101,64 @@ def test_the_effect_of_a_role_equals_exact_enumeration():
 
 
 def test_the_interval_is_the_test_turned_around():
-    """An effect that is added to the heads with the role moves the interval and leaves its width."""
+    """Effects inside it are not rejected by the test, those outside are; an added effect moves it and leaves its width."""
     changes, has = np.array(CHANGES), np.array(HAS) > 0
     orders = np.array([list(order) for order in product(permutations(range(4)), repeat=2)])
     one, moved = role_effect(changes, has, orders), role_effect(changes + 7 * has, has, orders)
     for name in ("mean_change", "difference", "low", "high"):
         assert moved[name] == pytest.approx(one[name] + 7)
     assert one["low"] < one["difference"] < one["high"]
-    residuals = changes - one["difference"] * has
-    chance = [difference_by_hand([row[list(o)] for row, o in zip(residuals, order, strict=True)], HAS) for order in orders]
-    low, high = np.percentile(chance, (2.5, 97.5))
-    assert (one["low"], one["high"]) == pytest.approx((one["difference"] - high, one["difference"] - low))
+    for end, outwards in ((one["low"], -1), (one["high"], 1)):
+        for step, rejected in ((-1e-6, False), (1e-6, True)):
+            rest = changes - (end + outwards * step) * has
+            left = difference_by_hand(rest, HAS)
+            drawn = [difference_by_hand([row[list(o)] for row, o in zip(rest, order, strict=True)], HAS) for order in orders]
+            p = (1 + sum(abs(value) >= abs(left) - 1e-9 for value in drawn)) / (1 + len(drawn))
+            assert (p <= 0.05) == rejected
     # An effect far from chance has the smallest p-value: only the orders that keep the role's heads are as far.
     far = role_effect(changes + 1000 * has, has, orders)
     same = sum(all(row[list(o)].tolist() == row.tolist() for row, o in zip(has, order, strict=True)) for order in orders)
     assert far["p"] == (1 + same) / (1 + len(orders))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_leaves_out_zero_where_the_test_rejects_it(seed):
+    random = np.random.default_rng(seed)
+    for heads_with_role in (1, 2, 5):
+        has = (random.permutation(24) < heads_with_role).reshape(2, 12)
+        orders = orders_within_layers(np.ones((2, 12), bool), 400, random)
+        for effect in (0, 2, 50):
+            row = role_effect(random.normal(size=(2, 12)) + effect * has, has, orders)
+            open_ended = row["low"] is None
+            assert (row["p"] <= 0.05) == (not open_ended and not row["low"] <= 0 <= row["high"])
+            assert open_ended == (heads_with_role == 1)  # one head in twelve is extreme by chance too often to be told
+
+
+def test_a_head_whose_change_is_not_known_is_as_good_as_not_there():
+    """A head more in each layer, of which nothing is known, once with the role: all else as without them."""
+    changes = [[CHANGES[0][0], None, *CHANGES[0][1:]], [*CHANGES[1], None]]
+    has = [[HAS[0][0], 1.0, *HAS[0][1:]], [*HAS[1], 0.0]]
+    (row,) = ablation_by_role({"role:x": has, "change_without_head": changes}, draws=20_000)["rows"]
+    (without,) = ablation_by_role({"role:x": HAS, "change_without_head": CHANGES}, draws=20_000)["rows"]
+    assert (row["heads"], row["heads_compared"], without["heads_compared"]) == (4, 3, 3)
+    for name in ("mean_change", "matched_mean_change", "difference"):
+        assert row[name] == pytest.approx(without[name])
+    assert row["p"] == pytest.approx(without["p"], abs=0.02)
+
+
+def test_a_head_all_of_whose_maps_were_abstained_from_has_no_class():
+    grids = {
+        "role:x": [[1.0, 0.0, 1.0, 0.0]],
+        "pattern:vertical": [[0.0, 0.0, 0.2, 0.5]],
+        "pattern:diagonal": [[0.0, 0.0, 0.8, 0.1]],
+        "pattern:abstained": [[1.0, 1.0, 0.0, 0.4]],
+    }
+    found = role_pattern_agreement(grids)
+    assert [(row["class"], row["heads_with_class"], row["both"]) for row in found["rows"]] == [
+        ("vertical", 1, 0),
+        ("diagonal", 1, 1),
+    ]
+    assert found["n"] == 4
 
 
 def test_a_layer_whose_heads_all_have_the_role_is_not_compared():
