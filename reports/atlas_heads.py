@@ -25,9 +25,9 @@ class Quantity:
     rows: list[Row]
 
     def grid(self, column: str) -> Grid | None:
-        """A column as rows of layers, None for what is not known; None altogether where nothing is known."""
+        """A column as rows of layers, None for what is not known; None altogether where only values are."""
         cells = {(int(row["layer"]), int(row["head"])): row[column] for row in self.rows}
-        if not any(cells.values()):
+        if column != "value" and not any(cells.values()):
             return None
         layers, heads = (max(places) for places in zip(*cells, strict=True))
         texts = [[cells.get((layer, head), "") for head in range(1, heads + 1)] for layer in range(1, layers + 1)]
@@ -76,8 +76,8 @@ def require_different_names(quantities: Sequence[Quantity]) -> None:
 
 
 def grids(quantities: Sequence[Quantity]) -> dict[str, Grid]:
-    """The values of every quantity by name."""
-    return {quantity.name: values for quantity in quantities if (values := quantity.grid("value"))}
+    """The values of every quantity by name, as far as any is known."""
+    return {q.name: q.grid("value") for q in quantities if any(row["value"] for row in q.rows)}
 
 
 def extreme(quantities: Sequence[Quantity], pattern: str, pick: str) -> dict[str, object] | None:

@@ -8,6 +8,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from reports.atlas import quantity_entry
+from reports.atlas_heads import Quantity, grids
 from reports.atlas_html import PLAIN_BYTES, atlas_html, rounded
 from tests.reports.atlas_data import ROLES, make_atlas
 
@@ -614,6 +616,25 @@ def test_models_of_other_shapes_and_single_models_have_no_difference(opened, tmp
     for view in VIEWS:
         page.click(f"nav [data-view={view}]")
     assert page.locator(".pane:visible").count() == 0
+
+
+def test_a_quantity_that_no_head_has_is_shown_as_not_defined(opened, tmp_path):
+    """As where a run found no example of something: all cells of its rows are empty."""
+    empty = dict.fromkeys(("value", "n", "low", "high", "p"), "")
+    rows = [{"layer": str(layer), "head": str(head), "quantity": "rare", **empty} for layer in (1, 2) for head in (1, 2, 3)]
+    rare = Quantity("rare", "surface", "rare", "Never seen.", "text", rows)
+    entry = quantity_entry(rare)
+    assert (entry["value"], entry["n"], entry["p"]) == ([[None] * 3] * 2, None, None)
+    assert grids([rare]) == {}
+    atlas = make_atlas(2, 3, models=2)
+    for model in atlas["models"]:
+        model["quantities"].insert(0, entry)
+    file = tmp_path / "atlas.html"
+    file.write_text(atlas_html(atlas), encoding="utf-8")
+    page = opened("head=2-3", file)
+    assert set(cell_numbers(page)) == {"not defined"}
+    for view in VIEWS:
+        page.click(f"nav [data-view={view}]")
 
 
 def test_questions_are_answered_with_tests(opened, atlas):
