@@ -120,7 +120,7 @@ class LabelHandler(BaseHTTPRequestHandler):
             raise Refused(413, "Expected a short request.")
         try:
             body = json.loads(self.rfile.read(int(length)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # no JSON, or nested without end
             raise Refused(400, "Expected JSON.") from error
         if not isinstance(body, dict) or self.headers.get_content_type() != "application/json":
             raise Refused(400, "Expected a JSON object.")

@@ -265,7 +265,7 @@ def ask(server, path, method="GET", body=None, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     connection.putrequest(method, path, skip_host=True)
     headers = {"Host": f"127.0.0.1:{server.server_port}", "X-Token": server.token} | headers
-    content = json.dumps(body).encode() if body is not None else b""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
     for name, value in (headers | {"Content-Length": str(len(content)), "Content-Type": "application/json"}).items():
         if value is not None:
             connection.putheader(name, value)
@@ -316,6 +316,8 @@ def test_other_sites_and_other_people_cannot_label(server):
         {**label, "tab": ""},
     ):
         assert ask(server, "/label", "POST", body)[0] == 400, body
+    for text in (b"", b"{", b"\xff", b"[" * 9_000):
+        assert ask(server, "/label", "POST", text)[:2] == (400, b'{"error": "Expected JSON."}')
     assert ask(server, "/label", "POST", {"label": "x" * 20_000})[0] == 413
     assert server.session.sequence == 0
     assert ask(server, "/label", "POST", label, Origin=f"http://localhost:{server.server_port}")[0] == 200
