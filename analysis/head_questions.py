@@ -109,7 +109,9 @@ def effects_not_rejected(
     if same.sum() >= needed:
         return None, None
     drawn, kept = drawn[~same], kept[~same]
-    ends = np.sort([(difference - drawn) / (1 - kept), (difference + drawn) / (1 + kept)], axis=0)
+    apart = np.stack([difference - drawn, difference + drawn])
+    apart[np.abs(apart) <= ROUNDING * np.abs(drawn).max()] = 0  # so that a draw as far as no effect counts for no effect
+    ends = np.sort(apart / np.stack([1 - kept, 1 + kept]), axis=0)
     place = needed - int(same.sum()) - 1
     return float(np.sort(ends[0])[place]), float(np.sort(ends[1])[-1 - place])
 

@@ -134,6 +134,20 @@ def test_the_interval_leaves_out_zero_where_the_test_rejects_it(seed):
             assert open_ended == (heads_with_role == 1)  # one head in twelve is extreme by chance too often to be told
 
 
+def test_equal_differences_count_as_equal_in_the_interval_too():
+    """Changes of examples counted, such as those of accuracy, are often equal: no effect is then an end of the interval."""
+    random = np.random.default_rng(0)
+    orders = orders_within_layers(np.ones((3, 6), bool), 300, random)
+    ends = 0
+    for _ in range(40):
+        has = random.random((3, 6)) < 0.8
+        row = role_effect(0.1 * random.integers(0, 2, (3, 6)), has, orders)
+        if row["low"] is not None:
+            ends += 0 in (row["low"], row["high"])
+            assert (row["p"] <= 0.05) == (not row["low"] <= 0 <= row["high"])
+    assert ends
+
+
 def test_a_head_whose_change_is_not_known_is_as_good_as_not_there():
     """A head more in each layer, of which nothing is known, once with the role: all else as without them."""
     changes = [[CHANGES[0][0], None, *CHANGES[0][1:]], [*CHANGES[1], None]]
