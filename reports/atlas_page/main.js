@@ -29,12 +29,12 @@ function readHash() {
   const parts = new URLSearchParams(location.hash.slice(1));
   Object.assign(state, START);
   for (const [key, text] of parts) {
-    if (!(key in START)) continue;
+    if (!Object.hasOwn(START, key)) continue;
     if (key === "model" || key === "sentence") state[key] = Math.max(0, (parseInt(text, 10) || 1) - 1);
     else if (key === "columns") state.columns = text ? text.split("|") : [];
     else state[key] = typeof START[key] === "boolean" ? text === "yes" : text;
   }
-  if (!(state.view in VIEWS)) state.view = START.view;
+  if (!Object.hasOwn(VIEWS, state.view)) state.view = START.view;
   if (!models[state.model]) state.model = 0;
   if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
 }

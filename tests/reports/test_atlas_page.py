@@ -700,8 +700,9 @@ def test_the_address_reopens_what_was_seen_and_back_goes_back(opened, atlas):
     assert cell_numbers(page) == [shown(each) for row in quantity(atlas["models"][1], "cosine")["value"] for each in row]
     page.go_back()
     page.wait_for_selector("#view-table:not([hidden])")
-    page = opened("view=nowhere&model=9&head=77-1&quantity=none&sentence=50")
-    assert page.locator("#view-grid").is_visible() and page.locator("#panel").is_hidden()
+    for view in ("nowhere", "constructor", "__proto__"):
+        page = opened(f"view={view}&model=9&head=77-1&quantity=none&sentence=50")
+        assert page.locator("#view-grid").is_visible() and page.locator("#panel").is_hidden()
 
 
 def test_a_large_atlas_of_two_models_stays_usable_and_small(opened, tmp_path):
