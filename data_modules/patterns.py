@@ -1,9 +1,9 @@
 """Labelled attention maps, computed again from their encoders, in folds; on request made-up ones beside them."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
 from itertools import count, islice
 
 import numpy as np
@@ -42,7 +42,7 @@ class MapExample:
 
 
 Row = tuple[int, MapExample]
-HostBatch = dict[str, Tensor | int]
+HostBatch = dict[str, Tensor]
 
 
 @dataclass
@@ -206,15 +206,15 @@ class PatternDataModule(pl.LightningDataModule):
         """Each map as the one head of an input."""
         gold = {"token_class": batch["token_class"], "label": batch["label"]}
         maps = batch["maps"][:, None, None]
-        return AttentionBatch(batch["mask"], gold, batch["index"], maps=maps, whole=batch.get("whole"))
+        return AttentionBatch(batch["mask"], gold, batch["index"], maps=maps)
 
     def train_dataloader(self) -> DataLoader:
+        """For every process the whole of each batch: small as it is, its norms and drawn changes are then those of one."""
         split = self.splits["train"]
-        rank, processes = self._place()
         labelled_maps = sum(item.name is not None for item in split.items) or len(split)
         epochs = round(self.synthetic_until * (self.trainer.max_epochs or 1))
         batches = LabelledLast(split.lengths, labelled_maps, self.batch_size, self.seed, epochs)
-        return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
+        return self._loader(split, batches)
 
     def val_dataloader(self) -> DataLoader | list:
         return self._evaluation_loader("val") if "val" in self.splits else []
@@ -229,13 +229,11 @@ class PatternDataModule(pl.LightningDataModule):
     def _place(self) -> tuple[int, int]:
         return self.trainer.global_rank, self.trainer.world_size
 
-    def _loader(
-        self, split: MapSplit, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] | None = None
-    ) -> DataLoader:
+    def _loader(self, split: MapSplit, batches: Sampler) -> DataLoader:
         return DataLoader(
             split,
             batch_sampler=batches,
-            collate_fn=collate_fn or collate_maps,
+            collate_fn=collate_maps,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
@@ -288,12 +286,6 @@ def computed_maps(
     for encoder in encoders.values():
         encoder.load().to(device)
     return {found.name: (found.weights.cpu().numpy(), found.special) for found in pattern_maps(names, encoders, folder)}
-
-
-def collate_part(rows: list[Row], rank: int, processes: int) -> HostBatch:
-    """The part of a batch that one of several processes takes; one map without its label where there are too few."""
-    part = rows[rank::processes] or [(rows[0][0], replace(rows[0][1], label=IGNORE))]
-    return collate_maps(part) | {"whole": len(rows)}
 
 
 def collate_maps(rows: list[Row]) -> HostBatch:

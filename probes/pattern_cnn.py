@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from data_modules.batch import IGNORE, AttentionBatch
-from data_modules.shares import mean_of_all
+from data_modules.batch import AttentionBatch
 from probes.pattern_augmentation import augmented, relabelled
 from probes.pattern_classifier import PatternClassifier
 from probes.pattern_files import load_pattern_cnn as load_pattern_cnn
@@ -49,17 +48,16 @@ class PatternCNN(PatternClassifier):
         return self.net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
 
     def on_train_epoch_start(self) -> None:
-        # What an epoch draws depends on the seed and the epoch only, so that a resumed run draws the same.
-        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1) + self.global_rank)
+        # What an epoch draws depends on the seed and the epoch only: every process and a resumed run draw the same.
+        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1))
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]
         maps, labels = relabelled(batch.maps.flatten(1, 2), classes, batch.gold["label"].squeeze(1), self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
-        options = {"weight": self.class_weights, "label_smoothing": self.smoothing, "reduction": "sum"}
-        known = self.class_weights[labels.clamp(min=0)] * (labels != IGNORE)
-        return mean_of_all(nn.functional.cross_entropy(logits, labels, **options), known.sum())
+        options = {"weight": self.class_weights, "label_smoothing": self.smoothing}
+        return nn.functional.cross_entropy(logits, labels, **options)
 
     def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor:
         if not self.trainer.testing:

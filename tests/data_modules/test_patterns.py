@@ -11,7 +11,7 @@ from data_modules.errors import ConfigError, InputError
 from data_modules.pattern_folds import FOLDS, connected, fold_of_each, split_fold
 from data_modules.pattern_labels import CLASSES, Label, MapName, write_labels
 from data_modules.pattern_maps import pattern_maps
-from data_modules.patterns import LabelledLast, PatternDataModule, collate_maps, collate_part
+from data_modules.patterns import LabelledLast, PatternDataModule
 from data_modules.synthetic_maps import synthetic_maps
 
 PACKAGED = "package:data_modules/samples/patterns/labels.csv"
@@ -165,17 +165,6 @@ def test_made_up_maps_come_first_and_the_labelled_alone_at_the_end():
     assert seen[2] != seen[3]
     batches.set_epoch(2)
     assert list(batches) == seen[2]
-
-
-def test_processes_share_a_batch(table, ready):
-    data = ready(table(fold=0, watched=False))
-    rows = [data.splits["train"][place] for place in range(3)]
-    parts = [collate_part(rows, rank, 2) for rank in range(2)]
-    assert [part["index"].tolist() for part in parts] == [[0, 2], [1]]
-    assert [part["whole"] for part in parts] == [3, 3]
-    alone = collate_part(rows[:1], 1, 2)
-    assert alone["label"].tolist() == [[-100]]
-    assert collate_maps(rows)["label"].flatten().tolist() == [item.label for _, item in rows]
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ PROBES = {
     "clark_probe_right_branching": ("data.limit=19",),
     "clark_probe_words": (*SHORT, "data.cache=true"),
     "structural_probe": (*SHORT, "data.batch_size=6"),
+    "pattern_fold": ("trainer.max_epochs=2", "data.synthetic=20"),
 }
 ANALYSES = {
     "clark_all_surface": ("data.limit=3",),
@@ -68,7 +69,6 @@ EXEMPT = {
     "atlas": "joins the experiments above, which it runs one after the other, as a table does",
     "compare": "reads finished runs",
     "pattern_cnn": "runs pattern_fold",
-    "pattern_fold": "its network is trained on changes that are drawn, and norms that are taken, in each process",
 }
 
 
