@@ -49,10 +49,15 @@ def add_change(model: nn.Module, file: Path) -> None:
             if key.endswith(RIGHT):
                 continue
             name = key.removesuffix(LEFT)
-            added = part.float() @ change[name + RIGHT].float() if key.endswith(LEFT) else part.float()
-            if name not in parameters or parameters[name].shape != added.shape:
+            added = _product(part, change.get(name + RIGHT)) if key.endswith(LEFT) else part.float()
+            if added is None or name not in parameters or parameters[name].shape != added.shape:
                 raise InputError(f"{file}: is the change of another model: {name} does not fit.")
             parameters[name] += added.to(parameters[name].dtype)
+
+
+def _product(left: Tensor, right: Tensor | None) -> Tensor | None:
+    """What two factors stand for; None where they do not belong together."""
+    return left.float() @ right.float() if right is not None and left.shape[1:] == right.shape[:1] else None
 
 
 def main() -> None:

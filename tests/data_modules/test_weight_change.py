@@ -51,6 +51,15 @@ def test_a_change_of_another_model_does_not_fit(tmp_path):
         add_change(model(0, width=5), file)
 
 
+@pytest.mark.parametrize("rank", [None, 1])
+def test_a_factor_without_its_other_does_not_fit(tmp_path, rank):
+    file = tmp_path / "change.safetensors"
+    factors = {"0.weight.left": torch.ones(4, 2)} | ({"0.weight.right": torch.ones(rank, 6)} if rank else {})
+    save_file(factors, file)
+    with pytest.raises(InputError, match="is the change of another model: 0.weight does not fit.$"):
+        add_change(model(0), file)
+
+
 def test_a_file_that_is_none(tmp_path):
     (tmp_path / "text.safetensors").write_text("no tensors here")
     with pytest.raises(InputError, match="expected a change of weights in safetensors, found something else.$"):
