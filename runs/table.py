@@ -16,7 +16,7 @@ from reports.terminal import show
 from runs.dashboards import open_loggers
 from runs.provenance import describe
 
-OF_THE_TABLE = ("experiment", "run_dir", "tasks")
+OF_THE_TABLE = ("experiment", "run_dir", "tasks", "folds")
 
 
 def run(cfg: DictConfig) -> dict[str, object]:
