@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 
 FEWEST_HEADS = 3  # fewer have no order worth a correlation
 SHOWN_DIGITS = 8
+COLUMNS = {"metric", "difference", "key", "quantity", "layer", "head"}  # beside which runs stand: no names for them
 Cells = dict[tuple[int, int], float | None]  # a value for each (layer, head), from 1
 Row = dict[str, object]
 
@@ -48,10 +49,10 @@ class FinishedRun:
 
 
 def unique_labels(folders: Sequence[Path]) -> list[str]:
-    """The names of the folders, with as many folders above them as it takes to tell them apart."""
+    """The names of the folders, with as many folders above them as it takes to tell them apart, and from other columns."""
     for depth in range(1, max(len(folder.parts) for folder in folders) + 1):
         labels = ["/".join(folder.parts[-depth:]) for folder in folders]
-        if len(set(labels)) == len(labels):
+        if len(set(labels) - COLUMNS) == len(labels):
             break
     return labels
 

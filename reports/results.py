@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,18 @@ def write_report(
     figures: Iterable[Figure],
     files: Mapping[str, Sequence[Mapping]] | None = None,
 ) -> None:
-    """Write all files of a run; results.json comes last, so that its presence means the run finished."""
+    """Write all files of a run; results.json comes last, so that its presence means the run finished.
+
+    What an earlier run left in the folder goes: heads or figures that this one lacks would pass for its own.
+    """
     rows = list(head_rows(heads))
     for name, content in {"heads.csv": rows, **(files or {})}.items():
         if content:
             columns = HEAD_COLUMNS if name == "heads.csv" else tuple(content[0])
             write_atomically(folder / name, tidy_csv(content, columns).encode())
+        else:
+            (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "figures", ignore_errors=True)
     for figure in figures:
         figure(results, rows, folder / "figures")
     write_json(folder / "results.json", results)

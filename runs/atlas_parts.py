@@ -15,6 +15,7 @@ from data_modules.errors import InputError
 from data_modules.ranks import is_first_process
 from reports.results import finished_results, read_json
 from runs.cli import causes
+from runs.provenance import plain_config
 from runs.training import comparable
 
 
@@ -76,7 +77,7 @@ def refusals(planned: Planned, analyses: Sequence[str]) -> dict[str, str]:
 def attempt(planned: Planned, analyses: Sequence[str], resume: bool) -> tuple[Outcome | None, str | None]:
     """The run with these analyses; or none, and the sentence that says why."""
     cfg = compose_part(planned, analyses)
-    cfg.resume = resume and read_json(planned.folder / "config.json") == comparable(cfg)
+    cfg.resume = resume and read_json(planned.folder / "config.json") == comparable(plain_config(cfg))
     finished = cfg.resume and finished_results(planned.folder) is not None
     if finished:
         return Outcome(cfg, analyses), None

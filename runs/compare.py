@@ -24,10 +24,9 @@ from reports.results import finished_results, write_report
 from reports.terminal import show
 from runs.dashboards import open_loggers
 from runs.provenance import describe
-from runs.training import MAY_DIFFER_ON_RESUME, changed_keys
+from runs.training import changed_keys, comparable
 
 MOST_DRAWN = 12
-NOT_COMPARED = (*MAY_DIFFER_ON_RESUME, "experiment_name")
 
 
 def run(cfg: DictConfig) -> dict[str, object]:
@@ -97,22 +96,10 @@ def differences(metrics: Sequence[Mapping], agreement: Sequence[Mapping]) -> dic
 
 def configuration_table(runs: Sequence[FinishedRun]) -> list[dict[str, object]]:
     """The keys that differ from the first run, with the value in every run."""
-    configs = {run.label: compared_config(run.provenance["config"]) for run in runs}
+    configs = {run.label: comparable(run.provenance["config"]) for run in runs}
     first, *others = configs.values()
-    keys = dict.fromkeys(key for other in others for key in changed_keys(first, other))
+    keys = dict.fromkeys(key for other in others for key in changed_keys(first, other) if key != "experiment_name")
     return configuration_rows(configs, list(keys))
-
-
-def compared_config(config: Mapping) -> dict[str, object]:
-    """The part of a configuration that can explain a difference, with the run's own folder taken out of its values."""
-    own = str(config.get("run_dir"))
-    return {key: _without(value, own) for key, value in config.items() if key not in NOT_COMPARED}
-
-
-def _without(value: object, folder: str) -> object:
-    if isinstance(value, Mapping):
-        return {key: _without(part, folder) for key, part in value.items()}
-    return value.replace(folder, "${run_dir}") if isinstance(value, str) and folder else value
 
 
 def provenance(runs: Sequence[FinishedRun], shared: Sequence[str], drawn: Sequence[str]) -> dict[str, object]:

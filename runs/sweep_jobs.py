@@ -89,10 +89,9 @@ class SweepJobs:
     def results(self, job: Job) -> dict | None:
         """What the job found, if it finished with the configuration that it would have now."""
         if job.number not in self.found and (results := finished_results(job.folder)):
-            from runs.training import MAY_DIFFER_ON_RESUME, changed_keys  # torch: only where there is something to compare
+            from runs.training import comparable  # torch: only where there is something to compare
 
-            changed = changed_keys(results["provenance"]["config"], plain_config(self.configs[job.number]))
-            if not {key.partition(".")[0] for key in changed} - set(MAY_DIFFER_ON_RESUME):
+            if comparable(results["provenance"]["config"]) == comparable(plain_config(self.configs[job.number])):
                 self.found[job.number] = results
         return self.found.get(job.number)
 

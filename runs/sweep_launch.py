@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 from hydra.plugins.launcher import Launcher
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from runs.sweep_jobs import Job
 
 FAILURE = "failed.json"
+DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
 BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
 
 
@@ -43,14 +43,14 @@ def launch(launcher: Launcher, jobs: Sequence["Job"], settings: DictConfig) -> N
     try:
         arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
         launcher.launch(arguments, initial_job_idx=jobs[0].number)
-    except BrokenProcessPool as error:  # all its processes are gone
+    except Exception as error:
+        if not any(kind.__name__ in DEAD for kind in type(error).__mro__):
+            raise LauncherFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
         if len(jobs) == 1:
             write_json(jobs[0].folder / FAILURE, {"error": f"its process died ({' '.join(str(error).split())[:200]})"})
         for job in jobs if len(jobs) > 1 else ():
             if not any((job.folder / name).is_file() for name in ("results.json", FAILURE)):
-                launch(launcher, [job], settings)
-    except Exception as error:
-        raise LauncherFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+                launch(launcher, [job], settings)  # where it is still running, the second waits and finds it done
 
 
 def threads(settings: DictConfig, together: int) -> list[str]:

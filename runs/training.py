@@ -4,7 +4,7 @@ import logging
 import shutil
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -22,7 +22,7 @@ from runs.provenance import describe, plain_config
 
 log = logging.getLogger(__name__)
 OF_TRAINING = (pl.callbacks.Checkpoint, pl.callbacks.EarlyStopping)
-MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger", "callbacks")
+MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger")
 
 
 def run(cfg: DictConfig) -> dict[str, object]:
@@ -70,7 +70,7 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
 
 def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
     """Make room for a new run, or find what an earlier one left; its results if it had finished."""
-    config, note = comparable(cfg), folder / "config.json"
+    config, note = comparable(plain_config(cfg)), folder / "config.json"
     if cfg.resume:
         before = read_json(note)
         if before is not None and (changed := changed_keys(before, config)):
@@ -85,9 +85,16 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
     return None
 
 
-def comparable(cfg: DictConfig) -> dict[str, object]:
-    """The part of the configuration that decides the numbers."""
-    return {key: value for key, value in plain_config(cfg).items() if key not in MAY_DIFFER_ON_RESUME}
+def comparable(config: Mapping) -> dict[str, object]:
+    """The part of a configuration that decides the numbers, with the run's own folder taken out of its values."""
+    own = config["run_dir"]
+    return {key: _without(value, own) for key, value in config.items() if key not in MAY_DIFFER_ON_RESUME}
+
+
+def _without(value: object, folder: str) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without(part, folder) for key, part in value.items()}
+    return value.replace(folder, "${run_dir}") if isinstance(value, str) else value
 
 
 def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:

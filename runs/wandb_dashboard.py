@@ -1,6 +1,7 @@
 """Weights & Biases: online where there is an account, in the run's folder where there is none."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ class WandbDashboard(WandbLogger):
             reason = " ".join(str(error).split()).rstrip(".")
             raise InputError(f"logger=wandb: {reason}; logger.wandb.offline=true keeps the run in its folder.") from error
         if self.experiment.offline:
-            self.closing_line = f"wandb sync {self.experiment.settings.sync_dir}"
+            self.closing_line = f"wandb sync {shlex.quote(self.experiment.settings.sync_dir)}"
         elif self.experiment.url:
             self.closing_line = f"wandb: {self.experiment.url}"
 

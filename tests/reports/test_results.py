@@ -46,6 +46,16 @@ def test_a_file_is_replaced_whole_and_without_leftovers(tmp_path):
     assert [file.name for file in (tmp_path / "a").iterdir()] == ["b.txt"]
 
 
+def test_nothing_of_an_earlier_run_passes_for_this_ones(tmp_path):
+    def figure(results, rows, folder):
+        write_atomically(folder / "heads.png", b"")
+
+    write_report(tmp_path, RESULTS, {"entropy": {"value": [[0.5]]}}, [figure])
+    assert (tmp_path / "heads.csv").is_file() and (tmp_path / "figures" / "heads.png").is_file()
+    write_report(tmp_path, RESULTS, {}, [])
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+
+
 def test_finished_results_are_read_back(tmp_path):
     write_report(tmp_path, RESULTS, {}, [])
     assert finished_results(tmp_path) == RESULTS

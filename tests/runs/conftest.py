@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir, version
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 
 from tests.runs import cheap_job
 
@@ -60,3 +61,4 @@ def sweep(*arguments, task=cheap_job.main):
         hydra.multirun("train", task, ["hydra.mode=MULTIRUN", *arguments])
     finally:
         GlobalHydra.instance().clear()
+        HydraConfig.instance().cfg = None

@@ -19,7 +19,7 @@ def finished(tmp_path_factory):
     for name, changes in {
         "trained": (),
         "untrained": ("encoder.init=normal",),
-        "fewer": ("data.limit=2",),
+        "fewer": ("data.limit=2", "callbacks.early_stopping.patience=1"),
         "parser": ("experiment=clark_probe_right_branching",),
     }.items():
         cfg = composed(*COREFERENCE, *changes)
@@ -90,7 +90,7 @@ def test_heads_are_compared_as_a_plain_loop_does(finished, other):
 def test_what_differs_is_named_once_by_its_key(finished):
     found = compared(finished, "trained", "untrained", "fewer")
     rows = {row["key"]: row for row in found["tables"]["configuration"]}
-    assert set(rows) == {"encoder.init", "data.limit"}
+    assert set(rows) == {"encoder.init", "data.limit", "callbacks.early_stopping.patience"}
     assert rows["encoder.init"] == {
         "key": "encoder.init",
         "trained": "pretrained",
@@ -160,6 +160,7 @@ def test_the_command_ends_in_a_table_and_the_path(finished):
 def test_labels_take_as_many_folders_as_they_need(tmp_path):
     assert unique_labels([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
     assert unique_labels([tmp_path / "a", tmp_path / "b"]) == ["a", "b"]
+    assert unique_labels([tmp_path / "a", tmp_path / "metric"]) == [f"{tmp_path.name}/a", f"{tmp_path.name}/metric"]
 
 
 def test_undefined_agreement_is_none():

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import shlex
 import struct
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -47,7 +48,7 @@ def no_account(monkeypatch):
 def shown_run(tmp_path_factory):
     """The results of a run, its folder, and what it printed."""
     cfg = composed("experiment=clark_coreference", "data.limit=3", "logger=[csv,wandb,tensorboard]")
-    cfg.run_dir = str(tmp_path_factory.mktemp("run"))
+    cfg.run_dir = str(tmp_path_factory.mktemp("a run"))
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         without_account(patch)
@@ -131,8 +132,9 @@ def test_the_terminal_stays_clean_and_says_how_to_sync(shown_run):
     _, folder, out, err = shown_run
     *_, sync, last = out.splitlines()
     assert last == str(folder / "results.json")
-    assert sync.startswith(f"wandb sync {folder}/wandb/offline-run-")
-    assert (folder / sync.removeprefix("wandb sync ")).is_dir()
+    *words, synced = shlex.split(sync)
+    assert (words, Path(synced).is_dir()) == (["wandb", "sync"], True)
+    assert synced.startswith(f"{folder}/wandb/offline-run-")
     assert "wandb:" not in out
     assert err == ""
 

@@ -48,6 +48,15 @@ def test_joblib_runs_jobs_and_a_process_that_dies_takes_only_its_own_job_with_it
     assert rows[1]["error"].startswith("its process died")
 
 
+def test_submitit_goes_on_without_a_job_whose_process_dies(tmp_path):
+    arguments = ["hydra/launcher=submitit_local", "search.batch=2", f"seed={DIES},0,1", "~figures"]
+    with pytest.raises(JobsFailed, match="1 of 3 jobs did not finish; the same command"):
+        sweep(*arguments, f"run_dir={tmp_path}")
+    rows = jobs(tmp_path)
+    assert [row["status"] for row in rows] == ["failed", "done", "done"]
+    assert rows[0]["error"].startswith("its process died")
+
+
 @pytest.mark.skipif(shutil.which("srun") is not None, reason="SLURM is there")
 def test_a_launcher_that_gives_up_leaves_a_report_and_a_way_on(tmp_path):
     with pytest.raises(JobsFailed, match='2 of 2 jobs did not finish .*"srun".*; the same command with run_dir='):

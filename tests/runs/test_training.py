@@ -141,6 +141,8 @@ def test_resuming_with_another_configuration_is_refused(run_here):
     run_here("experiment=clark_probe_attention", *SHORT)
     with pytest.raises(ConfigError, match="module.lr differ"):
         run_here("experiment=clark_probe_attention", *SHORT, "resume=true", "module.lr=0.5")
+    with pytest.raises(ConfigError, match="callbacks.early_stopping.patience differ"):
+        run_here("experiment=clark_probe_attention", *SHORT, "resume=true", "callbacks.early_stopping.patience=1")
 
 
 def test_a_new_run_in_an_old_folder_starts_from_nothing(run_here):
