@@ -47,7 +47,7 @@ def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
     assert out.splitlines()[-1] == str(folder / "results.json")
     results = results_of(folder)
     rows = {row["row"]: row for row in results["tables"]["summary"]}
-    assert list(rows) == ["CNN", "CNN, folds of single maps", "rules", "synthetic only", "published"]
+    assert list(rows) == ["CNN", "rules", "synthetic only", "published"]
     assert rows["published"]["f1 of all folds"] == 0.86
     assert (rows["CNN"]["folds"], rows["rules"]["folds"], rows["synthetic only"]["folds"]) == (5, 5, 1)
     assert sum(row[name] for row in results["tables"]["confusion"] for name in CLASSES) == 20
