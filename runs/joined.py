@@ -9,11 +9,8 @@ from omegaconf import DictConfig
 
 from data_modules.progress import announced
 from data_modules.ranks import is_first_process
-from reports.results import write_report
-from reports.terminal import show
-from runs.dashboards import open_loggers
 from runs.provenance import describe
-from runs.table import compose_row, folder_name
+from runs.table import compose_row, folder_name, report
 from runs.training import defined
 
 
@@ -80,12 +77,3 @@ def totals(parts: list[dict]) -> dict[str, object]:
     tested = sum(provenance["examples"].get("test", 0) for provenance in first)
     seconds = sum(provenance["seconds"] for provenance in provenances)
     return {"data": data, "examples": {"test": tested}, "seconds": round(seconds, 2)}
-
-
-def report(cfg: DictConfig, results: dict[str, object], heads: dict, folder: Path) -> None:
-    """Write the files, hand them to the dashboards, show the tables."""
-    figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
-    with open_loggers(cfg, group=folder.name) as loggers:
-        write_report(folder, results, heads, figures)
-        loggers.publish(results, heads, folder)
-    show(results, folder, loggers.closing_lines)

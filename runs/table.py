@@ -47,16 +47,16 @@ def run(cfg: DictConfig) -> dict[str, object]:
         "runs": {label: folder_name(label, row, overrides) for label, row, overrides in planned},
     }
     if first:
-        report(cfg, table, folder)
+        report(cfg, table, {}, folder)
     return table
 
 
-def report(cfg: DictConfig, table: dict[str, object], folder: Path) -> None:
+def report(cfg: DictConfig, table: dict[str, object], heads: dict, folder: Path) -> None:
     """Write the files of the table, hand them to its dashboards, show it."""
     with open_loggers(cfg, group=folder.name) as loggers:
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
-        write_report(folder, table, {}, figures)
-        loggers.publish(table, {}, folder)
+        write_report(folder, table, heads, figures)
+        loggers.publish(table, heads, folder)
     show(table, folder, loggers.closing_lines)
 
 
