@@ -17,6 +17,8 @@ from runs.provenance import describe
 from runs.search import GridSearch
 from runs.sweep_jobs import Job, SweepJobs
 
+OFFLINE = ("*/wandb/offline-run-*", "*/*/wandb/offline-run-*")  # of jobs, and of the rows of a job that is a table
+
 
 class JobsFailed(InputError):
     """Some jobs of a sweep did not finish."""
@@ -99,4 +101,6 @@ def show(results: Mapping, folder: Path) -> None:
         print(f"no job has {columns[2]}; to compare the jobs, give search.metric= one of {', '.join(found)}")
     for figure in sorted((folder / "figures").glob("*.png")):
         print(f"figure: {figure}")
+    if offline := [f"{shlex.quote(str(folder))}/{runs}" for runs in OFFLINE if next(folder.glob(runs), None)]:
+        print("wandb sync", *offline)
     print(folder / "results.json", flush=True)

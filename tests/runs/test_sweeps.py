@@ -12,7 +12,7 @@ from data_modules.errors import ConfigError
 from reports.sweep_figures import scale
 from runs.cli import explain
 from runs.sweep_jobs import quoted
-from runs.sweep_report import JobsFailed
+from runs.sweep_report import JobsFailed, show
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP
 from tests.runs.conftest import command, sweep, train
 
@@ -143,3 +143,15 @@ def test_a_killed_search_of_real_runs_finishes_with_none_done_twice(tmp_path):
     assert all(row["error"].startswith(f"{tmp_path}/none.txt: no such file") for row in wrong)
     assert (status, "2 of 4 jobs did not finish" in err) == (1, True)
     assert out.splitlines()[-1] == str(folder / "results.json")
+
+
+def test_a_sweep_says_how_to_sync_the_entries_of_its_jobs(tmp_path, capsys):
+    folder = tmp_path / "my sweep"
+    for job in ("0", "1"):
+        (folder / job / "wandb" / "offline-run-1").mkdir(parents=True)
+    row = {"job": 0, "overrides": "", "val/uas": None, "status": "done", "seconds": 1.0, "error": None, "values": {}}
+    show({"experiment": "x", "metrics": {}, "tables": {"jobs": [row], "metrics": []}}, folder)
+    *_, sync, last = capsys.readouterr().out.splitlines()
+    assert last == str(folder / "results.json")
+    found = subprocess.run(["bash", "-c", sync.replace("wandb sync", "ls -d")], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == [str(folder / job / "wandb" / "offline-run-1") for job in ("0", "1")]
