@@ -120,9 +120,7 @@ def words_for_numbers(overrides: Sequence[str]) -> str | None:
 
 
 def _interrupted(error: BaseException) -> bool:
-    return any(
-        isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in causes(error)
-    )
+    return any(isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in causes(error))
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
