@@ -18,7 +18,7 @@ LENGTHS = [12, 9, 5, 16, 7]
 
 
 class ByColumns(torch.nn.Module):
-    """Sure of the class whose fifth of the real columns gets most, as sure as its share; a classifier that a loop can follow."""
+    """Sure of the class whose fifth of the real columns gets most, as sure as its share: a loop can follow it."""
 
     def probabilities(self, maps, real, token_class):
         received = (maps * real[:, None, :, None]).sum(2) / real.sum(1)[:, None, None]
