@@ -1,12 +1,11 @@
 """All per-head results of a model in one tidy table, and what each of its quantities means."""
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.results import HEAD_COLUMNS
+from reports.results import HEAD_COLUMNS, read_heads
 
 NUMBERS = HEAD_COLUMNS[3:]
 Row = dict[str, str]
@@ -46,14 +45,6 @@ def quantities_of(part: str, folder: Path, sections: Sequence[str], meanings: Ma
         renamed = [{**row, "quantity": full_name} for row in rows]
         found.append(Quantity(full_name, section, label, description, part, renamed))
     return found
-
-
-def read_heads(folder: Path) -> list[Row]:
-    """The rows of a run's heads.csv; none where the run has no per-head results."""
-    if not (folder / "heads.csv").is_file():
-        return []
-    with (folder / "heads.csv").open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def meaning(name: str, sections: Sequence[str], meanings: Mapping) -> tuple[str, str, str]:

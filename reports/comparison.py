@@ -1,6 +1,5 @@
 """Finished runs side by side: what they share, what differs, and how well their heads agree."""
 
-import csv
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
+
+from reports.results import read_heads
 
 FEWEST_HEADS = 3  # fewer have no order worth a correlation
 SHOWN_DIGITS = 8
@@ -29,12 +30,10 @@ class FinishedRun:
     @cached_property
     def heads(self) -> dict[str, Cells]:
         """The per-head quantities of heads.csv."""
-        file, found = self.folder / "heads.csv", {}
-        if file.is_file():
-            with file.open(encoding="utf-8", newline="") as stream:
-                for row in csv.DictReader(stream):
-                    value = float(row["value"]) if row["value"] else None
-                    found.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
+        found: dict[str, Cells] = {}
+        for row in read_heads(self.folder):
+            value = float(row["value"]) if row["value"] else None
+            found.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
         return found
 
     @property

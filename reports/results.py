@@ -48,6 +48,14 @@ def head_rows(heads: Mapping[str, Mapping]) -> Iterator[dict[str, object]]:
                 yield {"layer": layer + 1, "head": head + 1, "quantity": quantity, **cells}
 
 
+def read_heads(folder: Path) -> list[dict[str, str]]:
+    """The rows of a run's heads.csv as they were written; none where the run has no per-head results."""
+    if not (folder / "heads.csv").is_file():
+        return []
+    with (folder / "heads.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def tidy_csv(rows: Sequence[Mapping], columns: Sequence[str]) -> str:
     """The rows as tidy CSV; what is not known stays empty."""
     text = io.StringIO()

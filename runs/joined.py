@@ -1,6 +1,5 @@
 """Several ordinary runs, each in a folder of its own, whose results a function joins; on request one more run after them."""
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from omegaconf import DictConfig
 
 from data_modules.progress import announced
 from data_modules.ranks import is_first_process
+from reports.results import read_heads
 from runs.provenance import describe
 from runs.table import compose_row, folder_name, report
 from runs.training import defined
@@ -22,7 +22,7 @@ def run(cfg: DictConfig) -> dict[str, object]:
     parts = []
     for name, part, row in announced(list(planned(cfg)), cfg.experiment_name):
         results = run_row(cfg, row, folder / name, part["overrides"])
-        parts.append({**part, "results": results, "heads": head_table(folder / name / "heads.csv")})
+        parts.append({**part, "results": results, "heads": read_heads(folder / name)})
     joined = instantiate(cfg.join, _convert_="all")(parts)
     ran = {name: name for name, _, _ in planned(cfg)}
     if cfg.get("then"):
@@ -59,14 +59,6 @@ def run_row(cfg: DictConfig, row: DictConfig, folder: Path, overrides: list[str]
     """One ordinary run."""
     row_cfg = compose_row(cfg, row.experiment, folder, overrides)
     return get_method(row_cfg.job)(row_cfg)
-
-
-def head_table(file: Path) -> list[dict[str, str]]:
-    """The rows of a run's heads.csv; none where it has no results of heads."""
-    if not file.is_file():
-        return []
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
 
 
 def totals(parts: list[dict]) -> dict[str, object]:

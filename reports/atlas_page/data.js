@@ -47,8 +47,9 @@ class Model {
     return this.raw.pattern?.[this.headName(index)] ?? null;
   }
 
+  /** The most frequent class of the maps that the classifier was sure of. */
   patternClass(index) {
-    const shares = Object.entries(this.pattern(index) ?? {});
+    const shares = Object.entries(this.pattern(index) ?? {}).filter(([name, share]) => name !== "abstained" && share > 0);
     return shares.length ? shares.reduce((best, next) => (next[1] > best[1] ? next : best))[0] : null;
   }
 
