@@ -85,7 +85,9 @@ def start_server(folder, *arguments):
     """The real program in a process of its own, and the address that it prints."""
     command = [sys.executable, "-m", "data_modules.label", "--in-order", "--out", str(folder / "labels.csv"), *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
+    # Ctrl-C must reach it also where the tests run in the background, which ignores it.
+    process = subprocess.Popen(command, **options, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     said = []
     for line in process.stdout:
         said.append(line)
