@@ -85,6 +85,7 @@ class PatternDataModule(pl.LightningDataModule):
         synthetic_until: float = 0.67,
         batch_size: int = 32,
         batch_tokens: int = 8192,
+        batch_cells: int = 2**26,
         workers: int = 0,
         pin_memory: bool = False,
         seed: int = 0,
@@ -100,7 +101,7 @@ class PatternDataModule(pl.LightningDataModule):
         self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
         self.fold, self.watched, self.apart, self.real, self.synthetic = fold, watched, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
-        self.budget = Budget(batch_tokens, 2**26, 1)
+        self.budget = Budget(batch_tokens, batch_cells, 1)
         self.maps: list[MapExample] | None = None
 
     @cached_property

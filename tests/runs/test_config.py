@@ -73,6 +73,13 @@ def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
     assert {split for stage in cfg.stages for split in SPLITS_OF_STAGE[stage]} <= set(datamodule.splits)
 
 
+@pytest.mark.parametrize("trainer", [name for group, name in OPTIONS if group == "trainer"])
+def test_every_trainer_gives_every_experiment_only_keys_that_it_takes(trainer):
+    for name in EXPERIMENTS:
+        for node in nodes(composed(f"experiment={name}", f"trainer={trainer}")):
+            check_node(node)
+
+
 def test_the_rows_of_the_table_are_experiments():
     rows = composed("experiment=clark_table3").rows
     probes = {name for name in EXPERIMENTS if name.startswith("clark_probe_")}
