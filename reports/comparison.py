@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 
 from reports.results import read_heads
 
@@ -167,7 +167,7 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Rank correlation; None where the heads are few or all alike."""
     if len(one) < FEWEST_HEADS or len(set(one)) == 1 or len(set(other)) == 1:
         return None
-    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    return float(spearmanr(one, other).statistic)
 
 
 def difference_grids(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> dict[str, dict]:
