@@ -26,6 +26,10 @@ def low_rank_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor], r
     for name, weights in before.items():
         if name.startswith(NOT_KEPT) or not weights.is_floating_point():
             continue
+        if name not in after or after[name].shape != weights.shape:
+            raise InputError(
+                f"the two models differ in more than their weights: {name} of the first does not fit the second."
+            )
         change = after[name].float() - weights.float()
         if change.dim() == 2:
             left, sizes, right = torch.linalg.svd(change, full_matrices=False)
@@ -70,8 +74,13 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="where to write the change (.safetensors)")
     parser.add_argument("--rank", type=int, default=8, help="of the change of each matrix (8)")
     given = parser.parse_args()
-    before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
-    write_whole(given.file, save(low_rank_change(before, after, given.rank)))
+    if given.rank < 1:
+        parser.error(f"--rank {given.rank}: expected at least 1")
+    try:
+        before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
+        write_whole(given.file, save(low_rank_change(before, after, given.rank)))
+    except InputError as error:
+        raise SystemExit(str(error)) from None
     print(given.file)
 
 

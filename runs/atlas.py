@@ -159,7 +159,8 @@ def answers(cfg: DictConfig, models: Sequence[Model]) -> dict[str, dict]:
     for name, question in cfg.questions.items():
         ask, asked = instantiate(question.ask), [by_place[place] for place in question.of if place in by_place]
         tried = [{**ask(grids(model.quantities)), "model": model.name} for model in asked]
-        found[name] = next((answer for answer in tried if answer["rows"]), tried[-1])
+        unasked = {"rows": [], "why": "there is no second model to ask."}
+        found[name] = next((answer for answer in tried if answer["rows"]), tried[-1] if tried else unasked)
     return found
 
 

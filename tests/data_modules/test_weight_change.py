@@ -7,7 +7,7 @@ from torch import nn
 
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import InputError
-from data_modules.weight_change import add_change, change_file, low_rank_change
+from data_modules.weight_change import add_change, change_file, low_rank_change, main
 
 
 def model(seed, width=6):
@@ -84,3 +84,24 @@ def test_an_encoder_with_a_change_is_the_fine_tuned_one(random_encoder, tmp_path
         encoder(ids, torch.ones_like(ids), sink=maps[name].append)
     torch.testing.assert_close(torch.stack(maps["tuned"]), torch.stack(maps["after"]), atol=5e-3, rtol=0)
     assert (torch.stack(maps["tuned"]) - torch.stack(maps["before"])).abs().max() > 0.05
+
+
+def test_two_unlike_models_have_no_change():
+    with pytest.raises(InputError, match="0.weight of the first does not fit the second"):
+        low_rank_change(model(0).state_dict(), model(0, width=5).state_dict(), 2)
+
+
+def test_the_command_writes_a_change_or_says_in_one_sentence_why_not(random_encoder, tmp_path, monkeypatch, capsys):
+    one, other = random_encoder("bert"), random_encoder("bert", seed=7, name="tuned")
+    file = tmp_path / "change.safetensors"
+    monkeypatch.setattr("sys.argv", ["weight_change", str(one.folder), str(other.folder), str(file), "--rank", "32"])
+    main()
+    assert capsys.readouterr().out.strip() == str(file)
+    made, wanted = (
+        encoder.load().model.state_dict() for encoder in (FrozenEncoder(str(one.folder), change=str(file)), other)
+    )
+    name = "encoder.layer.1.attention.self.query.weight"
+    torch.testing.assert_close(made[name], wanted[name], atol=2e-3, rtol=0)
+    monkeypatch.setattr("sys.argv", ["weight_change", str(one.folder), str(tmp_path), str(file)])
+    with pytest.raises(SystemExit, match="found no model there"):
+        main()
