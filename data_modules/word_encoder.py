@@ -13,7 +13,7 @@ from data_modules.examples import MODEL_INPUTS
 from data_modules.word_pooling import FROM_WORD, WordPooler, pool_hidden
 
 Autocast = Callable[[], AbstractContextManager]
-STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}  # (batch, query, key, layer, head); its own inverse
+STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}  # maps: batch, query, key, layer, head
 UNITS = ("words", "tokens")
 ENCODER_INPUTS = ("input_ids", "attention_mask", *MODEL_INPUTS)
 
@@ -92,5 +92,7 @@ class WordEncoder:
 
 
 def from_store(output: str, stored: Tensor) -> Tensor:
-    """A batch of stored arrays as an output; in memory all heads of a pair stay side by side, which suits the scorers."""
-    return stored.float().permute(STORED_AXES[output])
+    """A batch of stored arrays as an output; maps lie in memory as the scorers read them: query, batch, key, layer, head."""
+    if output == "hidden":
+        return stored.float()
+    return stored.transpose(0, 1).to(torch.float32, memory_format=torch.contiguous_format, copy=True).permute(1, 3, 4, 0, 2)

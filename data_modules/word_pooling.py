@@ -11,7 +11,8 @@ class WordPooler:
     """Pools the maps of one batch: to a word the sum over its pieces, from a word their mean.
 
     `word_ids` names the word of each token, -1 for none; `first` takes the row of a word's first piece, as the
-    code released with the paper does. Rows are summed by index, columns by one product with the membership matrix.
+    code released with the paper does. Rows are summed by index. So are columns on the CPU; elsewhere, where adding by
+    index has no fixed order, one product with the membership matrix sums them.
     """
 
     def __init__(self, word_ids: Int[Tensor, "batch token"], words: int, from_word: str = "mean") -> None:
@@ -21,6 +22,8 @@ class WordPooler:
         rows = members * (members.cumsum(1) == 1) if from_word == "first" else members
         self.row_share: Float[Tensor, "batch 1 word 1"] = 1 / rows.sum(1).clamp(min=1)[:, None, :, None]
         self.query_word: Int[Tensor, "batch token"] = torch.where(rows.any(2), word_ids, -1)
+        # Tokens of no word fall into one column behind the last.
+        self.key_word: Int[Tensor, "batch 1 1 token"] = torch.where(word_ids < 0, words, word_ids)[:, None, None]
 
     def __call__(self, maps: Float[Tensor, "batch head token token"]) -> Float[Tensor, "batch head word word"]:
         return self.write(maps, torch.empty(*maps.shape[:2], self.words, self.words, device=maps.device))
@@ -36,8 +39,12 @@ class WordPooler:
         # Tokens of no word fall into one row behind the last.
         row = torch.where(self.query_word[:, None] < 0, rows, first_row + self.query_word[:, None])
         summed = maps.new_zeros(rows + 1, tokens).index_add_(0, row.flatten(), maps.reshape(-1, tokens))
-        by_example = summed[:-1].view(batch, heads * self.words, tokens)
-        torch.bmm(by_example, self.key_members, out=out.view(batch, heads * self.words, self.words))
+        from_words = summed[:-1].view(batch, heads, self.words, tokens)
+        if maps.is_cpu:
+            columns = maps.new_zeros(batch, heads, self.words, self.words + 1)
+            columns.scatter_add_(3, self.key_word.expand_as(from_words), from_words)
+            return torch.mul(columns[..., :-1], self.row_share, out=out)
+        torch.bmm(from_words.flatten(1, 2), self.key_members, out=out.view(batch, -1, self.words))
         return out.mul_(self.row_share)
 
 

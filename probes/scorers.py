@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from data_modules.batch import AttentionBatch
-from probes.pair_scores import PairScores
+from probes.pair_scores import Maps, PairScores
 
 Scores = Float[Tensor, "batch candidate word"]
 DISTANCES = (-2, -1, 0, 1, 2)
@@ -27,7 +27,7 @@ class AttentionScorer(nn.Module):
 
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
-        ahead, back = (maps_last(batch) @ weights).unbind(-1)
+        ahead, back = (query_first(batch) @ weights).transpose(0, 1).unbind(-1)
         return ahead + back.mT
 
     def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
@@ -54,14 +54,12 @@ class AttentionWordScorer(nn.Module):
         nn.init.zeros_(self.key.weight)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        maps = maps_last(batch)
-        by_query, by_key = (part(batch.vectors).unflatten(-1, (2, self.maps)) for part in (self.query, self.key))
-        return PairScores.apply(maps, by_query.to(maps.dtype), by_key.to(maps.dtype))
+        return PairScores.apply(query_first(batch), batch.vectors, self.query.weight, self.key.weight)
 
 
-def maps_last(batch: AttentionBatch) -> Float[Tensor, "batch query key map"]:
+def query_first(batch: AttentionBatch) -> Maps:
     """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing."""
-    return batch.maps.permute(0, 3, 4, 1, 2).flatten(3)
+    return batch.maps.permute(3, 0, 4, 1, 2).flatten(3)
 
 
 class DistanceWordScorer(nn.Module):
