@@ -1,5 +1,6 @@
 """Attention along links between tokens, which come as (from, to, from, to, ...)."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -23,5 +24,5 @@ def link_attention(
     maps: Float[Tensor, "batch map token token"], start: Int[Tensor, "batch link"], end: Int[Tensor, "batch link"]
 ) -> Float[Tensor, "batch map link"]:
     """The attention from each start to its end."""
-    cells = start * maps.shape[-1] + end
-    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))
+    example = torch.arange(len(maps), device=maps.device)[:, None]
+    return maps[example, :, start, end].transpose(1, 2)

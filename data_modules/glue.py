@@ -1,5 +1,6 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
@@ -22,6 +23,8 @@ from data_modules.segments import token_classes
 SAMPLE = Path(__file__).parent / "samples" / "glue"
 HUB, HUB_NAME = "hub", "nyu-mll/glue"
 HIGHEST_SCORE = 5.0
+Row = tuple[int, list[str]]
+log = logging.getLogger(__name__)
 
 
 class GlueDataModule(AttentionDataModule):
@@ -128,11 +131,27 @@ def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
     for column in (*task.texts, task.label):
         if column not in header:
             raise InputError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")
-    filled = ((number, line) for number, line in rows if line.strip())
-    examples = [_example(file, number, line.split("\t"), header, task) for number, line in islice(filled, limit)]
+    filled = ((number, line.split("\t")) for number, line in rows if line.strip())
+    if task.broken_rows:
+        filled = whole_rows(file, filled, len(header))
+    examples = [_example(file, number, values, header, task) for number, values in islice(filled, limit)]
     if not examples:
         raise InputError(f"{file}: expected at least one example, found none.")
     return examples
+
+
+def whole_rows(file: Path, rows: Iterator[Row], columns: int) -> Iterator[Row]:
+    """The rows that do not end too early; how many do is said once no more are asked for."""
+    broken = []
+    try:
+        for number, values in rows:
+            if len(values) < columns:
+                broken.append(number)
+            else:
+                yield number, values
+    finally:
+        if broken:
+            log.warning("%s: skipped %d lines of too few columns, the first is %d.", file, len(broken), broken[0])
 
 
 def _example(file: Path, number: int, values: list[str], header: list[str], task: Task) -> Example:

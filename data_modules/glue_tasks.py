@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Task:
-    """One task; `labels` is None where a score from 0 to 5 is asked for. The first metric is the main one."""
+    """One task; `labels` is None where a score from 0 to 5 is asked for. The first metric is the main one.
+
+    `broken_rows` says that the official files have some lines which end too early.
+    """
 
     folder: str
     texts: tuple[str, ...]
@@ -15,6 +18,7 @@ class Task:
     dev_file: str = "dev.tsv"
     hub_texts: tuple[str, ...] | None = None
     hub_dev: str = "validation"
+    broken_rows: bool = False
 
     @property
     def outputs(self) -> int:
@@ -28,7 +32,9 @@ TASKS = {
     "mrpc": Task("MRPC", ("#1 String", "#2 String"), "Quality", ("0", "1"), ("f1", "accuracy"), hub_texts=PAIR),
     "stsb": Task("STS-B", PAIR, "score", None, ("pearson", "spearman")),
     "sst2": Task("SST-2", ("sentence",), "label", ("0", "1"), ("accuracy",)),
-    "qqp": Task("QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), ("f1", "accuracy")),
+    "qqp": Task(
+        "QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), ("f1", "accuracy"), broken_rows=True,
+    ),
     "rte": Task("RTE", PAIR, "label", ENTAILMENT, ("accuracy",)),
     "qnli": Task("QNLI", ("question", "sentence"), "label", ENTAILMENT, ("accuracy",)),
     "mnli": Task(

@@ -1,9 +1,7 @@
 """Scores of all pairs of words from all maps, each map weighted by what the query says of it plus what the key says."""
 
-from functools import lru_cache
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag, linear
@@ -59,14 +57,8 @@ def summed_by_products(maps: Maps, shares: Shares) -> Sums:
 
 def summed_in_bags(maps: Maps, shares: Shares) -> Sums:
     """The same as weighted bags of pairs, which the CPU sums faster than it multiplies matrices of two rows."""
-    bags = pairs_of_words(*maps.shape[:2])
-    sums = embedding_bag(bags, maps.flatten(0, 2), mode="sum", per_sample_weights=shares.flatten(0, 2))
-    return sums.view(*shares.shape[:3], -1)
-
-
-@lru_cache(maxsize=32)
-def pairs_of_words(words: int, batch: int) -> Int[Tensor, "bag other"]:
-    """Where each word's row and column are among all pairs, for both directions."""
-    pair = torch.arange(words * batch * words).view(words, batch, words)
+    pair = torch.arange(maps[..., 0].numel(), dtype=torch.int32, device=maps.device).view(maps.shape[:3])
     rows, columns = pair.transpose(0, 1), pair.permute(1, 2, 0)
-    return torch.stack([rows, rows, columns, columns], 2).flatten(0, 2)
+    bags = torch.stack([rows, rows, columns, columns], 2)
+    sums = embedding_bag(bags.flatten(0, 2), maps.flatten(0, 2), mode="sum", per_sample_weights=shares.flatten(0, 2))
+    return sums.view(*shares.shape[:3], -1)

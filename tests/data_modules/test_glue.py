@@ -235,6 +235,14 @@ def test_a_wrong_number_of_columns_is_refused_with_its_line(row, found, glue, tm
     assert sentence == f"{tmp_path}/dev.tsv:4: expected 5 tab-separated columns, found {found}."
 
 
+@pytest.mark.parametrize("limit", [None, 2])
+def test_broken_lines_of_qqp_are_skipped_and_counted(limit, glue, tmp_path, caplog):
+    name, header, (row, *_), _ = OFFICIAL["qqp"]
+    data = glue("qqp", {name: [header, row, "7\t8\t9\tCut", "short?", row]}, limit=limit)
+    assert len(data.read()["val"]) == 2
+    assert f"{tmp_path / name}: skipped 2 lines of too few columns, the first is 3." in caplog.text
+
+
 @pytest.mark.parametrize(
     ("task", "label", "expected"),
     [

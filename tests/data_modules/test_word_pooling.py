@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from data_modules.word_pooling import WordPooler, pool_hidden
+from data_modules.word_pooling import WordPooler, columns_by_index, columns_by_product, pool_hidden
 
 # [CLS] is ROOT (0), [SEP] and padding have no word (-1). Words are split in three, in two, or have no piece.
 SPLIT = [0, 1, 1, 1, 2, 3, 3, 4, -1, -1, -1, -1]
@@ -38,6 +38,20 @@ def looped(maps, word_ids, words, from_word="mean"):
 def test_pooling_equals_a_plain_loop(maps, from_word):
     pooled = WordPooler(WORD_IDS, WORDS, from_word)(maps)
     torch.testing.assert_close(pooled, looped(maps, WORD_IDS, WORDS, from_word), atol=1e-6, rtol=0)
+
+
+def test_columns_are_summed_alike_by_index_and_by_product(maps):
+    rows = maps[:, :, :WORDS]
+    expected = torch.zeros(4, 3, WORDS, WORDS)
+    for place, ids in enumerate(WORD_IDS.tolist()):
+        for token, word in enumerate(ids):
+            if word >= 0:
+                expected[place, :, :, word] += rows[place, :, :, token]
+    by_index, by_product = torch.empty_like(expected), torch.empty_like(expected)
+    columns_by_index(rows, WORD_IDS, by_index)
+    columns_by_product(rows, WordPooler(WORD_IDS, WORDS).key_members, by_product)
+    torch.testing.assert_close(by_index, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(by_product, expected, atol=1e-6, rtol=0)
 
 
 def test_split_word_by_hand():

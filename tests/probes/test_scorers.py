@@ -1,8 +1,17 @@
+import pytest
 import torch
 from torch import nn
 
 from data_modules.batch import AttentionBatch
-from probes.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer, distance_features
+from data_modules.word_encoder import from_store
+from probes.scorers import (
+    AttentionScorer,
+    AttentionWordScorer,
+    DistanceWordScorer,
+    RightBranchingScorer,
+    distance_features,
+    query_first,
+)
 
 LAYERS, HEADS, SIZE, WORDS = 2, 3, 4, 5
 FACTS = {"layers": LAYERS, "heads": HEADS, "vector_size": SIZE}
@@ -21,6 +30,16 @@ def with_random_weights(scorer):
     for parameter in scorer.parameters():
         nn.init.normal_(parameter)
     return scorer
+
+
+@pytest.mark.parametrize("examples", [1, 3])
+def test_stored_maps_are_not_copied_for_a_scorer(examples):
+    stored = torch.rand(examples, WORDS, WORDS, LAYERS, HEADS).half()
+    maps = from_store("maps", stored)
+    assert torch.equal(maps, stored.float().permute(0, 3, 4, 1, 2))
+    seen = query_first(AttentionBatch(mask=torch.ones(examples, WORDS, dtype=torch.bool), gold={}, maps=maps))
+    assert seen.is_contiguous()
+    assert seen.data_ptr() == maps.data_ptr()
 
 
 def test_attention_scores_equal_the_sum_over_heads_of_both_directions():
