@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -76,3 +77,28 @@ class BudgetSampler(Sampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         return (batch.tolist() for batch in self.batches)
+
+
+class LabelledLast(Sampler):
+    """Batches of all maps for some epochs, then of the first ones alone, the labelled, in equally many batches."""
+
+    def __init__(self, lengths: np.ndarray, labelled: int, batch_size: int, seed: int, epochs: int) -> None:
+        self.all = BucketSampler(lengths, batch_size, seed)
+        self.labelled = BucketSampler(lengths[:labelled], batch_size, seed)
+        self.epochs, self.sampler = epochs, self  # where Lightning looks for set_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.all.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.all.epoch < self.epochs:
+            return iter(self.all)
+        return islice(self._again_and_again(), len(self))
+
+    def _again_and_again(self) -> Iterator[list[int]]:
+        for turn in count(self.all.epoch * len(self)):
+            self.labelled.set_epoch(turn)
+            yield from self.labelled

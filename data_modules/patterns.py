@@ -1,10 +1,9 @@
 """Labelled attention maps, computed again from their encoders, in folds; on request made-up ones beside them."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
-from itertools import count, islice
 
 import numpy as np
 import pytorch_lightning as pl
@@ -15,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from data_modules.attention_data_module import SPLITS_OF_STAGE
 from data_modules.batch import IGNORE, AttentionBatch
-from data_modules.buckets import BucketSampler, Budget, BudgetSampler
+from data_modules.buckets import Budget, BudgetSampler, LabelledLast
 from data_modules.encoder import FrozenEncoder
 from data_modules.errors import ConfigError, InputError, require_choice
 from data_modules.examples import pad, pad_blocks
@@ -239,31 +238,6 @@ class PatternDataModule(pl.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
         )
-
-
-class LabelledLast(Sampler):
-    """Batches of all maps for some epochs, then of the first ones alone, the labelled, in equally many batches."""
-
-    def __init__(self, lengths: np.ndarray, labelled: int, batch_size: int, seed: int, epochs: int) -> None:
-        self.all = BucketSampler(lengths, batch_size, seed)
-        self.labelled = BucketSampler(lengths[:labelled], batch_size, seed)
-        self.epochs, self.sampler = epochs, self  # where Lightning looks for set_epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self.all.set_epoch(epoch)
-
-    def __len__(self) -> int:
-        return len(self.all)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        if self.all.epoch < self.epochs:
-            return iter(self.all)
-        return islice(self._again_and_again(), len(self))
-
-    def _again_and_again(self) -> Iterator[list[int]]:
-        for turn in count(self.all.epoch * len(self)):
-            self.labelled.set_epoch(turn)
-            yield from self.labelled
 
 
 class EncoderSet(dict[str, FrozenEncoder]):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from data_modules.buckets import LabelledLast
 from data_modules.errors import ConfigError, InputError
 from data_modules.pattern_folds import FOLDS, connected, fold_of_each, split_fold
 from data_modules.pattern_labels import CLASSES, Label, MapName, write_labels
 from data_modules.pattern_maps import pattern_maps
-from data_modules.patterns import LabelledLast, PatternDataModule
+from data_modules.patterns import PatternDataModule
 from data_modules.synthetic_maps import synthetic_maps
 
 PACKAGED = "package:data_modules/samples/patterns/labels.csv"

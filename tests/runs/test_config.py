@@ -76,7 +76,9 @@ def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
 @pytest.mark.parametrize("trainer", [name for group, name in OPTIONS if group == "trainer"])
 def test_every_trainer_gives_every_experiment_only_keys_that_it_takes(trainer):
     for name in EXPERIMENTS:
-        for node in nodes(composed(f"experiment={name}", f"trainer={trainer}")):
+        found = list(nodes(composed(f"experiment={name}", f"trainer={trainer}")))
+        assert found
+        for node in found:
             check_node(node)
 
 
