@@ -5,12 +5,12 @@ from typing import TypedDict
 
 import numpy as np
 import torch
+from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
+from headscope.errors import ConfigError
 
 
 class Findings(TypedDict, total=False):

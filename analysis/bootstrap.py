@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from data_modules.errors import ConfigError
+from headscope.errors import ConfigError
 
 LEVEL = 0.95
 # The chance of at most k, for k = 0, 1, ...

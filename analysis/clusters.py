@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
+from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
+from headscope.analysis.entropy import SMALLEST, smoothed
+from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps, head_name
-from analysis.entropy import SMALLEST, smoothed
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
+from headscope.errors import ConfigError
 
 RELEASED_SMOOTHING = 0.001
 CELLS_IN_CACHE = 4096  # of each map, on the CPU; a GPU takes whole inputs

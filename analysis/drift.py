@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 import torch
+from headscope.analysis.analysis import Analysis, Findings, flat_maps
+from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from analysis.analysis import Analysis, Findings, flat_maps
-from analysis.bootstrap import interval, poisson_weights, require_replicates
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
+from headscope.errors import ConfigError
 
 
 class HeadDrift(Analysis):

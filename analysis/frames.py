@@ -4,14 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from headscope.analysis.analysis import Findings, flat_maps, head_name
+from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.analysis.links import largest, link_attention, link_places
+from headscope.analysis.shown_maps import ShowsMaps
+from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Float
 from torch import Tensor
-
-from analysis.analysis import Findings, flat_maps, head_name
-from analysis.bootstrap import interval, poisson_weights, require_replicates
-from analysis.links import largest, link_attention, link_places
-from analysis.shown_maps import ShowsMaps
-from data_modules.batch import AttentionBatch
 
 DIRECTIONS = ("target_to_element", "element_to_target")
 

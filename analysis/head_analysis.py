@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 import pytorch_lightning as pl
 import torch
+from headscope.analysis.analysis import Analysis, Findings
+from headscope.data_modules.batches.batch import AttentionBatch
 from torch import nn
 
-from analysis.analysis import Analysis, Findings
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
+from headscope.errors import ConfigError
 
 
 class HeadAnalysis(pl.LightningModule):

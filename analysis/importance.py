@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 import torch
+from headscope.analysis.analysis import Findings, flat_maps
+from headscope.analysis.input_means import InputMeans
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.segments import TOKEN_CLASSES
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-
-from analysis.analysis import Findings, flat_maps
-from analysis.input_means import InputMeans
-from data_modules.batch import AttentionBatch
-from data_modules.segments import TOKEN_CLASSES
 
 CLASSES = ("sep", "punctuation", "other")
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from headscope.analysis.analysis import Analysis
 from jaxtyping import Bool, Float
 from torch import Tensor
-
-from analysis.analysis import Analysis
 
 
 class InputMeans(Analysis):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from analysis.patterns import OUTCOMES
+from headscope.analysis.patterns import OUTCOMES
 
 
 def joined_tasks(parts: Sequence[Mapping]) -> dict[str, object]:

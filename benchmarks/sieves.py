@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
+from headscope.analysis.roles import sieves
+from headscope.analysis.roles.heads import HeadRoles
+from headscope.analysis.roles.scores import bias_scores, sieve_weights
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 from torch.testing import assert_close
 
-from analysis import sieves
-from analysis.roles import HeadRoles
-from analysis.sieve_scores import bias_scores, sieve_weights
 from benchmarks.analyses import bare_pass
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, interleaved
 from benchmarks.word_maps import plain_model
-from data_modules.batch import AttentionBatch
-from data_modules.encoder import FrozenEncoder
-from data_modules.treebank_tokens import TreebankTokenDataModule
 
 SENTENCES, LOOPED = 200, 2
 ROLES = {
@@ -33,7 +33,7 @@ ROLES = {
 def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     """The maps are there already: what is timed is scoring alone, with and without the shuffled sieves."""
     encoder = FrozenEncoder(encoder_name)
-    data = TreebankTokenDataModule(encoder=encoder, test="package:data_modules/samples/treebank", limit=SENTENCES)
+    data = TreebankTokenDataModule(encoder=encoder, test="package:headscope.data_modules/samples/treebank", limit=SENTENCES)
     host_batches = list(ready(data).test_dataloader())
     with torch.inference_mode():
         batches = [data.on_after_batch_transfer(batch, 0) for batch in host_batches]

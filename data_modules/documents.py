@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.examples import Example
+from headscope.data_modules.readers.antecedents import BASELINES, candidates
+from headscope.data_modules.readers.conll2012 import read_conll2012
+from headscope.data_modules.readers.entities import read_entity_documents
+from headscope.data_modules.readers.mentions import KINDS, Document, Mention
 from transformers import PreTrainedTokenizerBase
 
-from data_modules.antecedents import BASELINES, candidates
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.conll2012 import read_conll2012
-from data_modules.entities import read_entity_documents
-from data_modules.errors import InputError, require_choice, require_limit
-from data_modules.examples import Example
-from data_modules.files import data_files
-from data_modules.mentions import KINDS, Document, Mention
-from data_modules.progress import progress
+from headscope.errors import InputError, require_choice, require_limit
+from headscope.files import data_files
+from headscope.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.readers.framenet import FrameExample, Span, framenet_files, read_framenet
 from transformers import PreTrainedTokenizerBase
 
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.errors import InputError, require_limit
-from data_modules.examples import Encoded, Example, Split, encode_texts
-from data_modules.framenet import FrameExample, Span, framenet_files, read_framenet
-from data_modules.progress import progress
+from headscope.errors import InputError, require_limit
+from headscope.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"

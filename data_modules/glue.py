@@ -7,18 +7,18 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.readers.conllu import lines
+from headscope.data_modules.readers.features import special_features
+from headscope.data_modules.readers.glue_tasks import TASKS, Task
+from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
+from headscope.data_modules.segments import token_classes
 from transformers import PreTrainedTokenizerBase
 
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.conllu import lines
-from data_modules.errors import ConfigError, InputError, require_choice, require_limit
-from data_modules.examples import Encoded, Example, Split, encode_texts
-from data_modules.features import special_features
-from data_modules.files import local_path
-from data_modules.glue_tasks import TASKS, Task
-from data_modules.parser import ParsedText, Parser, token_dependencies, token_features
-from data_modules.progress import progress
-from data_modules.segments import token_classes
+from headscope.errors import ConfigError, InputError, require_choice, require_limit
+from headscope.files import local_path
+from headscope.progress import progress
 
 SAMPLE = Path(__file__).parent / "samples" / "glue"
 HUB, HUB_NAME = "hub", "nyu-mll/glue"

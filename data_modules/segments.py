@@ -5,14 +5,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.readers.articles import Article, read_articles, text_files
 from transformers import PreTrainedTokenizerBase
 
-from data_modules.articles import Article, read_articles, text_files
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.batch import IGNORE
-from data_modules.errors import ConfigError, InputError, require_limit
-from data_modules.examples import Encoded, Example, Split, encode_texts
-from data_modules.progress import progress
+from headscope.errors import ConfigError, InputError, require_limit
+from headscope.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"

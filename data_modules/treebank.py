@@ -4,12 +4,12 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.batches.examples import Encoded, Example
+from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
 
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.batch import IGNORE
-from data_modules.conllu import Sentence, conllu_files, read_conllu
-from data_modules.errors import ConfigError, require_limit
-from data_modules.examples import Encoded, Example
+from headscope.errors import ConfigError, require_limit
 
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"

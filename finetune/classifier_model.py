@@ -4,12 +4,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
+from headscope.data_modules.encoders.frozen import first_line, quiet_loading
+from headscope.data_modules.readers.glue_tasks import Task
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
-from data_modules.encoder import first_line, quiet_loading
-from data_modules.errors import ConfigError, InputError, require_choice
-from data_modules.glue_tasks import Task
+from headscope.errors import ConfigError, InputError, require_choice
 
 INITS = ("pretrained", "normal")
 STANDARD_DEVIATION = 0.02

@@ -5,17 +5,16 @@ from contextlib import contextmanager
 
 import pytorch_lightning as pl
 import torch
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
+from headscope.data_modules.batches.shares import mean_of_all
+from headscope.data_modules.glue import require_task
+from headscope.finetune.classifier_model import load_classifier
+from headscope.finetune.glue_scores import prediction_rows, task_scores
+from headscope.finetune.head_mask import disabled, require_heads
+from headscope.finetune.per_input import PerInput
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
-
-from data_modules.batch import IGNORE, AttentionBatch
-from data_modules.glue import require_task
-from data_modules.shares import mean_of_all
-from finetune.classifier_model import load_classifier
-from finetune.glue_scores import prediction_rows, task_scores
-from finetune.head_mask import disabled, require_heads
-from finetune.per_input import PerInput
 
 WARMUP = 0.1
 NOT_DECAYED = ("bias", "LayerNorm", "layer_norm", "norm")

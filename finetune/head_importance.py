@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 import torch
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
+from headscope.data_modules.readers.glue_tasks import Task
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-
-from data_modules.attention import IMPLEMENTATION, weights_changed_by
-from data_modules.glue_tasks import Task
 
 
 def head_importance(

@@ -5,12 +5,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytorch_lightning as pl
 import torch
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
 from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from data_modules.attention import IMPLEMENTATION, weights_changed_by
-from data_modules.errors import ConfigError, InputError, require_choice
+from headscope.errors import ConfigError, InputError, require_choice
 
 WAYS = ("uniform", "zero", "mean")
 Head = tuple[int, int]  # layer and head, from 1

@@ -5,10 +5,14 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import hydra
 import yaml
+from headscope.runs.help import CONF, help_text, known_groups, known_keys
+from headscope.runs.sweeps.plugin import register
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -16,11 +20,12 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
+from hydra.types import RunMode
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from data_modules.errors import InputError, did_you_mean
-from data_modules.ranks import is_first_process
-from runs.help import CONF, help_text, known_groups, known_keys
+from headscope.errors import InputError, did_you_mean
+from headscope.processes import is_first_process
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2
@@ -28,14 +33,26 @@ FIRST_WORD = 5  # seconds
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
-def command_line(main: Callable[[], None]) -> None:
+def main() -> None:
     """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted."""
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text(), end="")
         return
     with clear_errors():
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
-        main()
+        register()
+        run_job()
+
+
+@hydra.main(version_base="1.3", config_path="pkg://headscope.conf", config_name="train")
+def run_job(cfg: DictConfig) -> None:
+    """Run the job that the configuration names, in the folder that Hydra made for it."""
+    from headscope.runs.sweeps.job import sweep_job
+
+    hydra_config = HydraConfig.get()
+    with sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors():
+        cfg.run_dir = hydra_config.runtime.output_dir
+        hydra.utils.get_method(cfg.job)(cfg)
 
 
 @contextmanager

@@ -4,12 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hydra.utils import instantiate
-from omegaconf import DictConfig
-
-from data_modules.errors import ConfigError, InputError, did_you_mean
-from data_modules.progress import progress
-from reports.comparison import (
+from headscope.reports.comparison import (
     FinishedRun,
     agreement_rows,
     comparable_heads,
@@ -20,11 +15,16 @@ from reports.comparison import (
     unique_labels,
     value_rows,
 )
-from reports.results import finished_results, write_report
-from reports.terminal import show
-from runs.dashboards import open_loggers
-from runs.provenance import describe
-from runs.training import changed_keys, comparable
+from headscope.reports.results import finished_results, write_report
+from headscope.reports.terminal import show
+from headscope.runs.loggers.dashboards import open_loggers
+from headscope.runs.provenance import describe
+from headscope.runs.training import changed_keys, comparable
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from headscope.errors import ConfigError, InputError, did_you_mean
+from headscope.progress import progress
 
 MOST_DRAWN = 12
 

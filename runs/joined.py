@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from headscope.reports.results import read_heads
+from headscope.runs.provenance import describe
+from headscope.runs.table import compose_row, folder_name, report
+from headscope.runs.training import defined
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig
 
-from data_modules.progress import announced
-from data_modules.ranks import is_first_process
-from reports.results import read_heads
-from runs.provenance import describe
-from runs.table import compose_row, folder_name, report
-from runs.training import defined
+from headscope.processes import is_first_process
+from headscope.progress import announced
 
 
 def run(cfg: DictConfig) -> dict[str, object]:

@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from headscope.reports.results import write_report
+from headscope.reports.terminal import show
+from headscope.runs.loggers.dashboards import open_loggers
+from headscope.runs.provenance import describe
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig
 
-from data_modules.progress import announced
-from data_modules.ranks import is_first_process
-from reports.results import write_report
-from reports.terminal import show
-from runs.dashboards import open_loggers
-from runs.provenance import describe
+from headscope.processes import is_first_process
+from headscope.progress import announced
 
 OF_THE_TABLE = ("experiment", "run_dir", "tasks", "folds")
 

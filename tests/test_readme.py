@@ -20,7 +20,7 @@ $ python train.py a=1 \\
 source .venv/bin/activate && .venv/bin/python train.py -m c=1,2
 train.py          the one entry point; an apostrophe's drawing
 WANDB_MODE=offline python train.py
-python -m data_modules.label --out mine.csv
+python -m headscope.tools.label --out mine.csv
 ```
 """
 
@@ -49,7 +49,7 @@ def test_commands_are_found_in_code_blocks_only():
         "python train.py a=1 'b=[x, y]'",
         ".venv/bin/python train.py -m c=1,2",
         "WANDB_MODE=offline python train.py",
-        "python -m data_modules.label --out mine.csv",
+        "python -m headscope.tools.label --out mine.csv",
     ]
 
 
@@ -64,7 +64,7 @@ def test_commands_are_found_in_code_blocks_only():
         ("make benhc", Exception),
         ("make run ARGS='experiment=clark_tabel3'", MissingConfigException),
         ("python -m benchmark", AssertionError),
-        ("python -m data_modules.label --otu mine.csv", SystemExit),
+        ("python -m headscope.tools.label --otu mine.csv", SystemExit),
         ("python other.py", AssertionError),
     ],
 )

@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from data_modules.batch import AttentionBatch
+from headscope.data_modules.batches.batch import AttentionBatch
 
 LAYERS, HEADS = 2, 3
 

@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-
-from analysis.bootstrap import interval, poisson_weights
+from headscope.analysis.bootstrap import interval, poisson_weights
 
 
 def test_weights_are_poisson_with_mean_one():

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.segments import SegmentDataModule
 
-from analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
-from data_modules.segments import SegmentDataModule
+from headscope.errors import ConfigError
 from tests.analysis.conftest import merged
 
 LENGTHS = [40, 33, 5, 1]

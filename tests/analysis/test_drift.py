@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from headscope.analysis.bootstrap import poisson_weights
+from headscope.analysis.drift import HeadDrift, map_cosines
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.glue import GlueDataModule
 from transformers import AutoModel
 
-from analysis.bootstrap import poisson_weights
-from analysis.drift import HeadDrift, map_cosines
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
-from data_modules.glue import GlueDataModule
+from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 LENGTHS = [7, 4, 5, 1, 2]

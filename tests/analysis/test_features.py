@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
+from headscope.analysis.features import FeatureAttention
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.readers.conllu import conllu_files, read_conllu
+from headscope.data_modules.readers.features import FEATURES as BITS
+from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 
-from analysis.features import FeatureAttention
-from data_modules.batch import AttentionBatch
-from data_modules.conllu import conllu_files, read_conllu
-from data_modules.errors import ConfigError
-from data_modules.features import FEATURES as BITS
-from data_modules.treebank_tokens import TreebankTokenDataModule
+from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = (1 << place for place in range(8))
@@ -247,8 +247,8 @@ def test_other_data_is_refused(glue_facts):
 
 def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
     """Pieces have the features of their word; links join all pieces of both words."""
-    data = TreebankTokenDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=30)
-    sentences = read_conllu(conllu_files("package:data_modules/samples/treebank"), 30)
+    data = TreebankTokenDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=30)
+    sentences = read_conllu(conllu_files("package:headscope.data_modules/samples/treebank"), 30)
     tokenizer = minilm.tokenizer()
     for item, sentence in zip(data.splits["test"].items, sentences, strict=True):
         of_token = tokenizer(list(sentence.words), is_split_into_words=True).word_ids()

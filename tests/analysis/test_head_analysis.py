@@ -3,16 +3,16 @@ from functools import partial
 import pytest
 import pytorch_lightning as pl
 import torch
+from headscope.analysis.clusters import HeadDistances
+from headscope.analysis.head_analysis import HeadAnalysis
+from headscope.analysis.importance import TargetImportance
+from headscope.analysis.relations import RelationHeads
+from headscope.analysis.surface import SurfacePatterns
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.segments import SegmentDataModule
+from headscope.data_modules.treebank import TreebankDataModule
 
-from analysis.clusters import HeadDistances
-from analysis.head_analysis import HeadAnalysis
-from analysis.importance import TargetImportance
-from analysis.relations import RelationHeads
-from analysis.surface import SurfacePatterns
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError
-from data_modules.segments import SegmentDataModule
-from data_modules.treebank import TreebankDataModule
+from headscope.errors import ConfigError
 
 
 def trainer():
@@ -43,7 +43,7 @@ def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
 
 def test_counts_do_not_depend_on_the_precision_of_the_trainer(minilm):
     """Under bfloat16 a count above 256 would be rounded; the sums are taken outside of it."""
-    data = TreebankDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=40)
+    data = TreebankDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=40)
     module = HeadAnalysis({"relations": partial(RelationHeads, min_count=1, replicates=2)}, data.facts)
     seen = []
     module.analyses["relations"].update = lambda batch: seen.append(torch.is_autocast_enabled("cpu"))

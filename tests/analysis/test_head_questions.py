@@ -5,8 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-
-from analysis.head_questions import (
+from headscope.analysis.head_questions import (
     ablation_by_role,
     layer_contrast,
     orders_within_layers,
@@ -14,7 +13,7 @@ from analysis.head_questions import (
     role_effect,
     role_pattern_agreement,
 )
-from analysis.significance import holm
+from headscope.analysis.significance import holm
 
 CHANGES = [[-1.0, 0.5, 2.0, -0.25], [0.0, -3.0, 1.5, 0.75]]
 HAS = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from headscope.analysis.bootstrap import poisson_weights
+from headscope.analysis.pattern_tasks import joined_tasks
+from headscope.analysis.patterns import OUTCOMES, PatternShares
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.patterns.labels import CLASSES
 
-from analysis.bootstrap import poisson_weights
-from analysis.pattern_tasks import joined_tasks
-from analysis.patterns import OUTCOMES, PatternShares
-from data_modules.batch import AttentionBatch
-from data_modules.errors import ConfigError, InputError
-from data_modules.pattern_labels import CLASSES
+from headscope.errors import ConfigError, InputError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 LENGTHS = [12, 9, 5, 16, 7]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from headscope.analysis.relations import DIRECTIONS, OFFSETS, RelationHeads, relation_rows
+from headscope.data_modules.treebank import TreebankDataModule
 
-from analysis.relations import DIRECTIONS, OFFSETS, RelationHeads, relation_rows
-from data_modules.errors import ConfigError
-from data_modules.treebank import TreebankDataModule
+from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 RELATIONS = ["det", "nmod:poss", "nsubj", "nsubj:pass", "punct", "root"]

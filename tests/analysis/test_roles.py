@@ -5,16 +5,16 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from headscope.analysis.roles import sieves
+from headscope.analysis.roles.heads import HeadRoles
+from headscope.analysis.roles.scores import bias_scores, shuffled_columns, sieve_weights
+from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, role_p_values
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.glue import GlueDataModule
+from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 from scipy import stats
 
-from analysis import sieves
-from analysis.role_tests import corrected_p, moments, permutation_p, role_p_values
-from analysis.roles import HeadRoles
-from analysis.sieve_scores import bias_scores, shuffled_columns, sieve_weights
-from data_modules.encoder import FrozenEncoder
-from data_modules.errors import ConfigError
-from data_modules.glue import GlueDataModule
-from data_modules.treebank_tokens import TreebankTokenDataModule
+from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS
 
 ALL = {
@@ -100,7 +100,7 @@ def test_every_score_equals_a_plain_loop(random_batch):
 @pytest.mark.parametrize("kind", ["pairs", "single", "treebank"])
 def test_scores_of_real_inputs_equal_a_plain_loop(minilm, ready, kind):
     if kind == "treebank":
-        data = TreebankTokenDataModule(encoder=minilm, test="package:data_modules/samples/treebank", limit=20)
+        data = TreebankTokenDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=20)
     else:
         pytest.importorskip("spacy")
         task = "mrpc" if kind == "pairs" else "sst2"

@@ -1,6 +1,5 @@
 import pytest
-
-from analysis.significance import holm, mcnemar
+from headscope.analysis.significance import holm, mcnemar
 
 
 def test_mcnemar_by_hand():

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from data_modules.errors import InputError
+from headscope.errors import InputError
 
 
 def written_and_read(file, reader):

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from headscope.data_modules.batches import map_store
+from headscope.data_modules.batches.buckets import BucketSampler
+from headscope.data_modules.batches.word_vectors import load_vectors
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.readers.conllu import read_conllu
+from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
 from transformers import AutoModel, AutoTokenizer
 
-from data_modules import map_store
-from data_modules.buckets import BucketSampler
-from data_modules.conllu import read_conllu
-from data_modules.encoder import FrozenEncoder
-from data_modules.errors import ConfigError, InputError
-from data_modules.treebank import SAMPLE, TreebankDataModule
-from data_modules.word_vectors import load_vectors
+from headscope.errors import ConfigError, InputError
 
 TEST = SAMPLE / "test.conllu"
 HAND_MADE = [

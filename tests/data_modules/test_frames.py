@@ -1,10 +1,10 @@
 """FrameNet files and the paper's filters."""
 
 import pytest
+from headscope.data_modules.frames import SAMPLE, FrameDataModule, distance, filtered
+from headscope.data_modules.readers.framenet import Element, FrameExample, framenet_files, parse_safely, read_framenet
 
-from data_modules.errors import InputError
-from data_modules.framenet import Element, FrameExample, framenet_files, parse_safely, read_framenet
-from data_modules.frames import SAMPLE, FrameDataModule, distance, filtered
+from headscope.errors import InputError
 
 TEXT = "Ann gave the old clock to Bo ."
 WHOLE = """<?xml version="1.0" encoding="UTF-8"?>

@@ -5,11 +5,11 @@ import re
 
 import pytest
 import torch
+from headscope.data_modules.glue import SAMPLE, GlueDataModule, read_hub, require_task
+from headscope.data_modules.readers.glue_tasks import TASKS
 from transformers import AutoModel
 
-from data_modules.errors import ConfigError, InputError
-from data_modules.glue import SAMPLE, GlueDataModule, read_hub, require_task
-from data_modules.glue_tasks import TASKS
+from headscope.errors import ConfigError, InputError
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 CLS, SEP = 101, 102

@@ -5,8 +5,7 @@ from collections import Counter
 from statistics import mean
 
 import pytest
-
-from data_modules.glue import SAMPLE
+from headscope.data_modules.glue import SAMPLE
 
 TASKS = {
     "MRPC": (["#1 String", "#2 String"], "Quality", {"0", "1"}),

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from headscope.data_modules.batches.buckets import LabelledLast
+from headscope.data_modules.labelled_maps import PatternDataModule
+from headscope.data_modules.patterns.folds import FOLDS, connected, fold_of_each, split_fold
+from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
+from headscope.data_modules.patterns.maps import pattern_maps
+from headscope.data_modules.patterns.synthetic import synthetic_maps
 
-from data_modules.buckets import LabelledLast
-from data_modules.errors import ConfigError, InputError
-from data_modules.pattern_folds import FOLDS, connected, fold_of_each, split_fold
-from data_modules.pattern_labels import CLASSES, Label, MapName, write_labels
-from data_modules.pattern_maps import pattern_maps
-from data_modules.patterns import PatternDataModule
-from data_modules.synthetic_maps import synthetic_maps
+from headscope.errors import ConfigError, InputError
 
-PACKAGED = "package:data_modules/samples/patterns/labels.csv"
+PACKAGED = "package:headscope.data_modules/samples/patterns/labels.csv"
 
 
 def name(example, layer, head, encoder="tiny", sha256="s", task="mrpc"):

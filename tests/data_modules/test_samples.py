@@ -5,11 +5,10 @@ from collections import Counter
 from statistics import mean
 
 import pytest
-
-from data_modules.articles import read_articles
-from data_modules.documents import SAMPLE as DOCUMENTS
-from data_modules.entities import read_entity_documents
-from data_modules.segments import SAMPLE as ARTICLES
+from headscope.data_modules.documents import SAMPLE as DOCUMENTS
+from headscope.data_modules.readers.articles import read_articles
+from headscope.data_modules.readers.entities import read_entity_documents
+from headscope.data_modules.segments import SAMPLE as ARTICLES
 
 KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
 UPOS = {"ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "VERB"}

@@ -4,13 +4,13 @@ from copy import copy
 
 import numpy as np
 import pytest
+from headscope.data_modules.batches.examples import collate
+from headscope.data_modules.readers.articles import Article
+from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled, token_classes
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from data_modules.articles import Article
-from data_modules.errors import ConfigError, InputError
-from data_modules.examples import collate
-from data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled, token_classes
+from headscope.errors import ConfigError, InputError
 
 OTHER, CLS, SEP, PUNCTUATION = range(4)
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headscope.data_modules.readers.conllu import Sentence, read_conllu
+from headscope.data_modules.treebank import SAMPLE, TreebankDataModule, control_heads, hold_out
 
-from data_modules.conllu import Sentence, read_conllu
-from data_modules.errors import ConfigError, InputError
-from data_modules.treebank import SAMPLE, TreebankDataModule, control_heads, hold_out
+from headscope.errors import ConfigError, InputError
 
 TWO = """\
 # text = She didn't sleep.

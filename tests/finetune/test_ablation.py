@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-
-from data_modules.glue_tasks import TASKS
-from finetune.ablation import is_fast, without_each_head, without_each_layer
-from finetune.head_importance import head_importance
-from finetune.head_mask import WAYS, disabled
+from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.finetune.ablation import is_fast, without_each_head, without_each_layer
+from headscope.finetune.head_importance import head_importance
+from headscope.finetune.head_mask import WAYS, disabled
 
 FAST = ("bert", "roberta", "xlm-roberta", "electra")
 GENERIC = ("distilbert", "albert")

@@ -3,14 +3,14 @@
 import pytest
 import pytorch_lightning as pl
 import torch
+from headscope.data_modules.glue import GlueDataModule
+from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.finetune.classifier_model import load_classifier
+from headscope.finetune.glue_classifier import GlueClassifier
+from headscope.finetune.save_model import SaveModel
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from data_modules.errors import ConfigError, InputError
-from data_modules.glue import GlueDataModule
-from data_modules.glue_tasks import TASKS
-from finetune.classifier_model import load_classifier
-from finetune.glue_classifier import GlueClassifier
-from finetune.save_model import SaveModel
+from headscope.errors import ConfigError, InputError
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ import csv
 import json
 
 import pytest
-
-from reports.results import finished_results, head_rows, number, write_atomically, write_json, write_report
+from headscope.reports.results import finished_results, head_rows, number, write_atomically, write_json, write_report
 
 RESULTS = {"experiment": "x", "metrics": {"test/uas": 50.0}, "tables": {"summary": []}, "provenance": {}}
 

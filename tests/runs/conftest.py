@@ -42,7 +42,7 @@ def train(*arguments, cwd=None, **environment):
 @pytest.fixture
 def run_here(tmp_path):
     """Run a configuration in this process, in a folder of its own."""
-    from runs.training import run
+    from headscope.runs.training import run
 
     def run_it(*overrides, name="run"):
         cfg = composed(*overrides)

@@ -1,8 +1,9 @@
 """A scorer that works in the first process only."""
 
-from data_modules.errors import InputError
-from data_modules.ranks import is_first_process
-from probes.scorers import RightBranchingScorer
+from headscope.probes.parser.scorers import RightBranchingScorer
+
+from headscope.errors import InputError
+from headscope.processes import is_first_process
 
 
 class FailsInTheSecond(RightBranchingScorer):

@@ -2,12 +2,12 @@ import inspect
 from functools import partial
 
 import pytest
+from headscope.data_modules.base import SPLITS_OF_STAGE
+from headscope.runs.training import build_trainer
 from hydra.errors import InstantiationException
 from hydra.utils import get_class, get_method, get_object, instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from data_modules.attention_data_module import SPLITS_OF_STAGE
-from runs.training import build_trainer
 from tests.runs.conftest import PROJECT, composed
 
 CONF = PROJECT / "conf"
@@ -19,8 +19,8 @@ TABLES = ("atlas", "clark_table3", "kovaleva_patterns", "kovaleva_table1", "patt
 OF_RUNS = ("compare",)  # reads what other runs wrote
 OF_TUNED_MODELS = ("kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
 WRONG = [
-    {"_target_": "probes.scorers.AttentionScorerr"},
-    {"_target_": "probes.structural_probe.StructuralProbe", "rnak": 3},
+    {"_target_": "headscope.probes.parser.scorers.AttentionScorerr"},
+    {"_target_": "headscope.probes.structural.probe.StructuralProbe", "rnak": 3},
 ]
 
 

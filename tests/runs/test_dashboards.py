@@ -9,6 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wandb
+from headscope.reports.terminal import cell
+from headscope.runs import table, training
+from headscope.runs.loggers.dashboards import name_and_group
+from headscope.runs.loggers.wandb_dashboard import table_of
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -18,11 +22,7 @@ from omegaconf import OmegaConf, open_dict
 from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
 from wandb.proto.wandb_internal_pb2 import Record
 
-from data_modules.errors import InputError
-from reports.terminal import cell
-from runs import table, training
-from runs.dashboards import name_and_group
-from runs.wandb_dashboard import table_of
+from headscope.errors import InputError
 from tests.runs.conftest import PROJECT, composed, train
 
 SOMEBODY = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
+from headscope.runs.sweeps.job import free_place, take_a_gpu
+from headscope.runs.sweeps.launch import require_one_process
+from headscope.runs.sweeps.report import JobsFailed
 from omegaconf import OmegaConf
 
-from data_modules.errors import ConfigError
-from runs.sweep_job import free_place, take_a_gpu
-from runs.sweep_launch import require_one_process
-from runs.sweep_report import JobsFailed
+from headscope.errors import ConfigError
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
@@ -18,7 +18,7 @@ SLURM = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
 HOLDS_A_GPU = """
 import os, sys
 from pathlib import Path
-from runs.sweep_job import take_a_gpu
+from headscope.runs.sweeps.job import take_a_gpu
 take_a_gpu(Path(sys.argv[1])); take_a_gpu(Path(sys.argv[1]))
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 sys.stdin.read()

@@ -5,10 +5,10 @@ import json
 
 import pytest
 import torch
+from headscope.data_modules.patterns.labels import CLASSES, COLUMNS, Label, MapName, write_labels
+from headscope.probes.patterns.files import load_pattern_cnn, save_pattern_cnn
+from headscope.probes.patterns.net import PatternNet
 
-from data_modules.pattern_labels import CLASSES, COLUMNS, Label, MapName, write_labels
-from probes.pattern_files import load_pattern_cnn, save_pattern_cnn
-from probes.pattern_net import PatternNet
 from tests.runs.conftest import train
 
 SHORT = ("trainer.max_epochs=1", "module.channels=[4,4,4,4,4,4,4,4]", "data.synthetic=10")
@@ -103,7 +103,7 @@ def test_maps_with_nan_are_one_sentence_when_learnt_from_and_when_classified(ran
     weights = encoder.load().model
     weights.encoder.layer[0].attention.self.query.weight.data[0] = torch.nan
     weights.save_pretrained(encoder.folder)
-    broken = {"_target_": "data_modules.encoder.FrozenEncoder", "name": str(encoder.folder)}
+    broken = {"_target_": "headscope.data_modules.encoders.frozen.FrozenEncoder", "name": str(encoder.folder)}
     names = [MapName("broken", type(encoder)(encoder.name).sha256, "sst2", "val", n, 1 + n % 2, 1 + n % 4) for n in range(8)]
     write_labels(tmp_path / "labels.csv", [Label(name, "block") for name in names])
     given = ",".join(f"{key}:'{value}'" for key, value in broken.items())

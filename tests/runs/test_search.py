@@ -4,15 +4,15 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from headscope.runs.cli import explain
+from headscope.runs.sweeps.report import JobsFailed
+from headscope.runs.sweeps.search import OptunaSearch, as_text, distribution, from_text
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import TPESampler
 
-from data_modules.errors import ConfigError
-from runs.cli import explain
-from runs.search import OptunaSearch, as_text, distribution, from_text
-from runs.sweep_report import JobsFailed
+from headscope.errors import ConfigError
 from tests.runs.cheap_job import FAILS, STOP
 from tests.runs.conftest import PROJECT, composed, sweep
 
@@ -109,7 +109,7 @@ def test_what_the_command_line_fixes_is_not_searched(tmp_path):
     sweep("search=optuna", "experiment=structural_probe", "module.lr=0.5", "search.trials=1", f"run_dir={tmp_path}")
     assert set(jobs(tmp_path)[0]["values"]) == {"module.rank", "data.batch_size"}
     config = json.loads((tmp_path / "0" / "results.json").read_text())["provenance"]["config"]
-    assert (config["module"]["lr"], config["search"]["_target_"]) == (0.5, "runs.search.GridSearch")
+    assert (config["module"]["lr"], config["search"]["_target_"]) == (0.5, "headscope.runs.sweeps.search.GridSearch")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import time
 
 import pytest
 import torch
+from headscope.data_modules.treebank import SAMPLE
 
-from data_modules.errors import ConfigError
-from data_modules.treebank import SAMPLE
+from headscope.errors import ConfigError
 from tests.runs.conftest import command, train
 
 SHORT = ("trainer.max_epochs=3", "data.limit=40", "logger=[csv]")

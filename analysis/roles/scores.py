@@ -1,0 +1,50 @@
+"""Sieve bias scores of all heads and roles at once."""
+
+import torch
+from headscope.analysis.bootstrap import mixed_bits
+from headscope.analysis.entropy import row_entropy
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def sieve_weights(
+    sieves: Bool[Tensor, "batch role token token"],
+    real: Bool[Tensor, "batch token"],
+    windows: Int[Tensor, "role"] | None = None,
+) -> tuple[Float[Tensor, "batch role token token"], Bool[Tensor, "batch role"]]:
+    """What each cell of a map adds to the input's score, and whether the role has a token with a sieve in the input.
+
+    A token's score is the mean attention in its sieve over the mean attention to all L real tokens, which is 1/L. Where a
+    role has a window (not 0), its size divides the sum instead of the number of tokens that there are.
+    """
+    sizes = sieves.sum(3, keepdim=True)
+    tokens = (sizes > 0).sum(2, keepdim=True)
+    length = real.sum(1)[:, None, None, None]
+    divisors = sizes if windows is None else torch.where(windows[:, None, None] > 0, windows[:, None, None], sizes)
+    weights = sieves * (length / (divisors.clamp(min=1) * tokens.clamp(min=1)))
+    return weights, tokens.flatten(2).squeeze(2) > 0
+
+
+def bias_scores(
+    maps: Float[Tensor, "batch map token token"], weights: Float[Tensor, "batch role token token"]
+) -> Float[Tensor, "batch map role"]:
+    """The scores of all heads and roles of each input, in one product."""
+    return maps.flatten(2) @ weights.flatten(2).mT.to(maps.dtype)
+
+
+def entropy_scores(
+    maps: Float[Tensor, "batch map token token"],
+    weights: Float[Tensor, "batch token token"],
+    real: Bool[Tensor, "batch token"],
+) -> Float[Tensor, "batch map"]:
+    """The scores of one role, each token's times the entropy of its row; so even a uniform head may pass."""
+    rows = (maps * weights[:, None]).sum(3)
+    return (rows * row_entropy(maps, real)).sum(2)
+
+
+def shuffled_columns(real: Bool[Tensor, "batch token"], index: Tensor, number: int, seed: int) -> Tensor:
+    """An order of each input's real columns, drawn by seed, input and number; padding stays behind."""
+    places = torch.arange(real.shape[1], device=real.device)
+    drawn = mixed_bits(mixed_bits(index + (seed << 32)) + number)
+    keys = mixed_bits(drawn[:, None] ^ mixed_bits(places + 1))
+    return torch.where(real, keys, 2**32 + places).argsort(1)

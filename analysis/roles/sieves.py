@@ -1,0 +1,67 @@
+"""Sieves (Pande et al. 2021): which tokens a role expects each token to attend to.
+
+A sieve is a function of a batch's gold annotation, its real tokens and the names of its relations; it returns a boolean
+(batch, token, token) matrix. A new role is one such function and one line of YAML.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from headscope.analysis.links import link_places
+from headscope.data_modules.segments import TOKEN_CLASSES
+from jaxtyping import Bool
+from torch import Tensor
+
+from headscope.errors import require_choice
+
+Gold = Mapping[str, Tensor]
+Sieve = Bool[Tensor, "batch token token"]
+REACH = 2
+
+
+def near(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], first: int, last: int) -> Sieve:
+    """The tokens from `first` to `last` places after each token."""
+    places = torch.arange(real.shape[1], device=real.device)
+    ahead = places - places[:, None]
+    return _both_real((ahead >= first) & (ahead <= last), real)
+
+
+def local(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str]) -> Sieve:
+    """Within two places, the token itself included."""
+    return near(gold, real, relations, -REACH, REACH)
+
+
+def special(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], tokens: Sequence[str]) -> Sieve:
+    """The special tokens of some classes, wherever they stand."""
+    for name in tokens:
+        require_choice("analyses.roles.sieves, tokens", name, TOKEN_CLASSES)
+    wanted = [TOKEN_CLASSES.index(name) for name in tokens]
+    chosen = torch.stack([gold["token_class"] == number for number in wanted]).any(0)
+    return _both_real(chosen[:, None].expand(-1, real.shape[1], -1), real)
+
+
+def block(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str]) -> Sieve:
+    """The tokens of the same sentence of a pair; nothing where there is but one sentence."""
+    sentence = gold["sentence"]
+    pair = ((sentence == 1).any(1) & (sentence == 0).any(1))[:, None, None]
+    same = (sentence[:, :, None] == sentence[:, None]) & (sentence >= 0)[:, None]
+    return _both_real(same & pair, real)
+
+
+def syntactic(
+    gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], only: Sequence[str] | None = None
+) -> Sieve:
+    """The tokens in a dependency with each token; with `only`, from a dependent to its head by these relations."""
+    start, end, there = link_places(gold["dependencies"])
+    if only is not None:
+        wanted = torch.tensor([name in only for name in relations] or [False], device=real.device)
+        there = there & wanted[gold["dependency_relations"].clamp(min=0)]
+    size = real.shape[1]
+    cells = torch.where(there, start * size + end, size * size)  # padding falls into one cell behind the last
+    matrix = torch.zeros(len(real), size * size + 1, dtype=torch.bool, device=real.device).scatter(1, cells, True)
+    links = matrix[:, :-1].unflatten(1, (size, size))
+    return _both_real(links if only is not None else links | links.mT, real)
+
+
+def _both_real(sieve: Tensor, real: Bool[Tensor, "batch token"]) -> Sieve:
+    return sieve & real[:, :, None] & real[:, None]

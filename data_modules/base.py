@@ -1,0 +1,264 @@
+"""The base of all datamodules: text on the host, attention on the trainer's device."""
+
+import logging
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property, partial
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.batches.buckets import BucketSampler, Budget, BudgetSampler
+from headscope.data_modules.batches.examples import Example, Row, Split, collate, collate_part, encode
+from headscope.data_modules.batches.stored_outputs import missing_shards, open_stores, write_shards
+from headscope.data_modules.batches.word_encoder import ENCODER_INPUTS, Autocast, WordEncoder, from_store
+from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.model_files import files_sha256
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+from transformers import PreTrainedTokenizerBase
+
+from headscope.errors import ConfigError, InputError, require_choice
+
+log = logging.getLogger(__name__)
+SPLITS_OF_STAGE = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",)}
+HostBatch = dict[str, Tensor | dict[str, Tensor] | int]
+
+
+class AttentionDataModule(pl.LightningDataModule):
+    """Runs the frozen encoder on each batch once it is on the device; a subclass says what the examples are."""
+
+    units = "words"
+    kind: str  # what the gold annotation is about, for those who ask for a kind of data
+
+    def __init__(
+        self,
+        encoder: FrozenEncoder,
+        other: FrozenEncoder | None = None,
+        vectors: WordVectors | None = None,
+        maps: bool = True,
+        hidden_layer: int | None = None,
+        from_word: str = "mean",
+        max_pieces: int = 128,
+        batch_size: int = 16,
+        batch_tokens: int = 1024,
+        batch_cells: int = 2**26,
+        cache: bool = False,
+        cache_dir: str = "~/.cache/headscope",
+        workers: int = 0,
+        pin_memory: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
+        self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
+        self.encoder, self.vectors, self.other = encoder, vectors, other
+        self.wanted: set[str] | None = None  # splits; all, until stages are required
+        self.other_words = WordEncoder(other, maps, None, from_word, budget, self.units) if other else None
+        if other:
+            require_same_shape(encoder, other)
+        self.max_pieces, self.batch_size = max_pieces, batch_size
+        self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
+        self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
+        self.first_epoch = 0
+
+    @abstractmethod
+    def read(self) -> dict[str, list[Example]]:
+        """The examples of every split that there is: train, val, test."""
+
+    @property
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """The files that `read` reads."""
+
+    @cached_property
+    def examples(self) -> dict[str, list[Example]]:
+        """The examples as read, once."""
+        return self.read()
+
+    @cached_property
+    def vector_table(self) -> VectorTable | None:
+        """The vectors of all words that occur."""
+        words = {word for examples in self.examples.values() for example in examples for word in example.words}
+        return self.vectors.table(words) if self.vectors else None
+
+    @cached_property
+    def splits(self) -> dict[str, Split]:
+        """The examples as the encoder sees them."""
+        tokenizer = self.encoder.tokenizer()
+        positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
+        least = tokenizer.num_special_tokens_to_add(pair=self.units == "tokens") + 1
+        if self.max_pieces < least:
+            raise ConfigError(f"data.max_pieces={self.max_pieces}: expected at least {least}.")
+        if self.max_pieces > positions:
+            raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
+        # Where two splits are the same examples, they are encoded once.
+        encoded: dict[int, Split] = {}
+        wanted = {name: examples for name, examples in self.examples.items() if self.wanted is None or name in self.wanted}
+        for examples in wanted.values():
+            if id(examples) not in encoded:
+                encoded[id(examples)] = self.tokenise(examples, tokenizer)
+        splits = {name: encoded[id(examples)] for name, examples in wanted.items()}
+        for name, split in splits.items():
+            if not len(split):
+                raise InputError(f"no {name} example is left: {split.skipped} exceed data.max_pieces={self.max_pieces}.")
+            if split.skipped:
+                log.warning("%s: skipped %d examples of more than %d pieces.", name, split.skipped, self.max_pieces)
+            if split.dropped_words:
+                log.warning("%s: %d words have no piece in the vocabulary and get no attention.", name, split.dropped_words)
+        return splits
+
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        """The examples of a split as the encoder sees them."""
+        return encode(examples, tokenizer, self.max_pieces, self.vector_table)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a module must know of the data to take its shape: plain numbers and names."""
+        return {
+            "kind": self.kind,
+            "maps": self.encoder.gives if self.words.maps else None,
+            "encoder_sha256": self.encoder.sha256,
+            "compared": self.other is not None,
+            "layers": self.encoder.layers,
+            "heads": self.encoder.heads,
+            "hidden_size": self.encoder.config.hidden_size,
+            "vector_size": self.vector_table.table.shape[1] if self.vector_table else 0,
+        }
+
+    @property
+    def provenance(self) -> dict[str, object]:
+        """Where the numbers come from."""
+        return {
+            "encoder": self.encoder.identity,
+            "other_encoder": self.other.identity if self.other else None,
+            "data": {str(file): files_sha256([file]) for file in self.files},
+            "vectors": self._vector_provenance(),
+            "examples": {name: len(split) for name, split in self.splits.items()},
+            "left_out": self.left_out if self.splits else {},
+            "skipped": {name: split.skipped for name, split in self.splits.items()},
+            "words_without_pieces": {name: split.dropped_words for name, split in self.splits.items()},
+        }
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What the reader left out, besides inputs that are too long."""
+        return {}
+
+    def _vector_provenance(self) -> dict[str, object] | None:
+        if not self.vectors:
+            return None
+        words = [word for examples in self.examples.values() for example in examples for word in example.words]
+        known = sum(row != 0 for row in self.vector_table.rows(words))
+        return {
+            "files": {str(file): files_sha256([file]) for file in self.vectors.files},
+            "size": self.vector_table.table.shape[1],
+            "coverage": known / len(words),
+        }
+
+    def setup(self, stage: str) -> None:
+        """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
+        device = self.trainer.strategy.root_device
+        if self.other:
+            self.other.load().to(device)
+        if self.vector_table:
+            self._vectors_on_device = self.vector_table.table.to(device)
+        if self.words.outputs and self.cache:
+            for name in SPLITS_OF_STAGE[stage]:
+                self._store(name, device)
+            self.trainer.strategy.barrier("map store")
+        elif self.words.outputs:
+            self.encoder.load().to(device)
+
+    def _store(self, name: str, device: torch.device) -> None:
+        split = self._split(name)
+        if split.stores:
+            return
+        open_stores(split, self.words, self.cache_dir, str(self.trainer.precision))
+        missing = missing_shards(split, *self._place())
+        if missing:
+            self.encoder.load().to(device)
+        write_shards(split, missing, self.words, device, self._autocast, f"storing {name}")
+
+    def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
+        """From token ids on the device to maps on the device."""
+        stored = {name: from_store(name, batch[name]) for name in self.words.outputs if name in batch}
+        vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
+        outputs = stored or self.encode(batch)
+        inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
+        if self.other_words and self.words.maps:
+            outputs["other_maps"] = self.other_words(batch, self._autocast)["maps"]
+        whole = batch.get("whole")
+        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
+
+    def encode(self, batch: HostBatch) -> dict[str, Tensor]:
+        """What the encoder says of a batch, under the trainer's precision."""
+        return self.words(batch, self._autocast) if self.words.outputs else {}
+
+    @property
+    def _autocast(self) -> Autocast:
+        """What makes the context for one pass in the trainer's precision."""
+        return self.trainer.precision_plugin.forward_context if self.trainer else nullcontext
+
+    def train_dataloader(self) -> DataLoader:
+        split = self._split("train")
+        rank, processes = self._place()
+        batches = BucketSampler(split.lengths, self.batch_size, self.seed)
+        batches.set_epoch(self.first_epoch)
+        return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
+
+    def state_dict(self) -> dict[str, int]:
+        """Where a resumed run goes on: its workers read ahead before Lightning says which epoch it is."""
+        return {"epoch": self.trainer.fit_loop.epoch_progress.current.processed}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.first_epoch = state["epoch"]
+
+    def val_dataloader(self) -> DataLoader:
+        return self._evaluation_loader("val")
+
+    def test_dataloader(self) -> DataLoader:
+        return self._evaluation_loader("test")
+
+    def _evaluation_loader(self, name: str) -> DataLoader:
+        split = self._split(name)
+        return self._loader(split, BudgetSampler(split.lengths, self.words.budget, *self._place()))
+
+    def require(self, stages: Sequence[str]) -> None:
+        """Find out before any work whether the data for all stages is there."""
+        for stage in stages:
+            require_choice("stages", stage, SPLITS_OF_STAGE)
+        self.wanted = {split for stage in stages for split in SPLITS_OF_STAGE[stage]}
+        for split in sorted(self.wanted):
+            self._split(split)
+
+    def _split(self, name: str) -> Split:
+        if name not in self.splits:
+            raise ConfigError(f"data.{name} is missing: name a file or folder for it.")
+        return self.splits[name]
+
+    def _place(self) -> tuple[int, int]:
+        return self.trainer.global_rank, self.trainer.world_size
+
+    def _loader(self, split: Split, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] = collate) -> DataLoader:
+        return DataLoader(
+            split,
+            batch_sampler=batches,
+            collate_fn=collate_fn,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=self.pin_memory,
+        )
+
+
+def require_same_shape(one: FrozenEncoder, other: FrozenEncoder) -> None:
+    """Two models can be compared head by head where they have the same heads and read the same tokens."""
+    if (one.layers, one.heads) != (other.layers, other.heads):
+        shapes = f"{one.layers} × {one.heads} and {other.layers} × {other.heads}"
+        raise ConfigError(f"{one.name} and {other.name}: have {shapes} heads, so they cannot be compared head by head.")
+    if one.tokenizer().get_vocab() != other.tokenizer().get_vocab():
+        raise ConfigError(f"{one.name} and {other.name}: have different tokenizers, so they cannot be compared.")

@@ -1,0 +1,166 @@
+"""Examples on the host: words and gold, then token ids aligned to the words, then padded batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.batches.map_store import MapStore
+from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from headscope.progress import progress
+
+NO_WORD = -1
+MODEL_INPUTS = {"token_type_ids": 0, "labels": IGNORE}  # what an encoder may get besides ids and mask, and its padding
+ROOT = 0
+AT_ONCE = 1000  # examples that the tokenizer gets at once; what it says of them takes more memory than they do
+
+
+@dataclass(frozen=True)
+class Example:
+    """The words of a sentence, or the one or two texts of an input that is yet to be tokenised, with gold annotation.
+
+    Gold arrays of words start with ROOT's place. `annotation` is what a reader found and only tokenising makes into gold.
+    """
+
+    words: tuple[str, ...]
+    gold: dict[str, np.ndarray]
+    annotation: object = None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for [CLS].
+
+    `size` counts the units of its maps, words with ROOT or tokens; `model_inputs` holds what else the encoder gets.
+    """
+
+    example: Example
+    input_ids: np.ndarray
+    word_ids: np.ndarray
+    size: int
+    vector_ids: np.ndarray | None = None
+    model_inputs: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+Row = tuple[int, Encoded, dict[str, np.ndarray]]  # the place of an example, the example, its stored arrays
+
+
+@dataclass
+class Split(Dataset):
+    """One part of the data, as a dataset of encoded examples and, where cached, their stored arrays."""
+
+    items: list[Encoded]
+    skipped: int = 0
+    dropped_words: int = 0
+    stores: dict[str, MapStore] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> Row:
+        return place, self.items[place], {name: store[place] for name, store in self.stores.items()}
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example."""
+        return np.array([len(item.input_ids) for item in self.items])
+
+
+def encode(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_pieces: int, vectors: VectorTable | None = None
+) -> Split:
+    """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
+    split = Split([])
+    for start in progress(range(0, len(examples), AT_ONCE), "tokenising", each=AT_ONCE):
+        part = examples[start : start + AT_ONCE]
+        encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
+        for place, example in enumerate(part):
+            ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+            if len(ids) > max_pieces:
+                split.skipped += 1
+                continue
+            word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
+            vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
+            split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
+            split.items.append(Encoded(example, ids, word_ids, len(example.words) + 1, vector_ids))
+    return split
+
+
+def encode_texts(
+    texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_pieces: int
+) -> tuple[np.ndarray, dict[str, np.ndarray], BatchEncoding]:
+    """A text or a pair, cut longest-first to what fits: its ids, what else the model gets, and all that is known of it."""
+    encoding = tokenizer(*texts, truncation="longest_first", max_length=max_pieces)
+    types = encoding.get("token_type_ids")
+    inputs = {} if types is None else {"token_type_ids": np.array(types, dtype=np.int8)}
+    return np.array(encoding["input_ids"], dtype=np.int32), inputs, encoding
+
+
+def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None) -> np.ndarray:
+    """The word of each token: 1 for the first, ROOT for [CLS], NO_WORD for other special tokens."""
+    word_ids = np.array([NO_WORD if word is None else word + 1 for word in words], dtype=np.int32)
+    special_cls = (word_ids == NO_WORD) & (ids == cls_token_id)
+    if special_cls.any():
+        word_ids[special_cls.argmax()] = ROOT
+    return word_ids
+
+
+def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
+    """Pad to the longest; a dict of tensors, which torch and Lightning know how to pin and move."""
+    items = [item for _, item, _ in rows]
+    gold = {name: pad([item.example.gold[name] for item in items], IGNORE) for name in items[0].example.gold}
+    batch = {
+        "input_ids": pad([item.input_ids for item in items], 0),
+        "attention_mask": pad([np.ones(len(item.input_ids), dtype=np.int64) for item in items], 0),
+        "word_ids": pad([item.word_ids for item in items], NO_WORD),
+        "mask": pad([np.ones(item.size, dtype=np.int64) for item in items], 0).bool(),
+        "gold": gold,
+        "index": torch.tensor([place for place, _, _ in rows]),
+    }
+    for name, padding in MODEL_INPUTS.items():
+        if name in items[0].model_inputs:
+            batch[name] = pad([item.model_inputs[name] for item in items], padding)
+    if items[0].vector_ids is not None:
+        batch["vector_ids"] = pad([item.vector_ids for item in items], 0)
+    for name in rows[0][2]:
+        batch[name] = pad_blocks([stored[name] for _, _, stored in rows])
+    return batch
+
+
+def collate_part(rows: list[Row], rank: int, processes: int) -> dict[str, Tensor | dict[str, Tensor] | int]:
+    """The part of a batch that one of several processes takes, and how many inputs the whole has.
+
+    Where there are too few inputs for all, a process takes one as if nothing were known of it: it learns nothing from it.
+    """
+    return collate(rows[rank::processes] or [without_gold(rows[0])]) | {"whole": len(rows)}
+
+
+def without_gold(row: Row) -> Row:
+    """The same input with all gold left out."""
+    place, item, stored = row
+    gold = {name: np.full_like(values, IGNORE) for name, values in item.example.gold.items()}
+    return place, replace(item, example=replace(item.example, gold=gold)), stored
+
+
+def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:
+    """Stack vectors of unequal length, of whole numbers or of any."""
+    dtype = np.float32 if np.issubdtype(arrays[0].dtype, np.floating) else np.int64
+    out = np.full((len(arrays), max(map(len, arrays))), value, dtype=dtype)
+    for row, array in zip(out, arrays, strict=True):
+        row[: len(array)] = array
+    return torch.from_numpy(out)
+
+
+def pad_blocks(arrays: Sequence[np.ndarray]) -> Tensor:
+    """Stack float arrays of unequal size, zeros behind each."""
+    shape = np.max([array.shape for array in arrays], axis=0)
+    out = np.zeros((len(arrays), *shape), dtype=arrays[0].dtype)
+    for block, array in zip(out, arrays, strict=True):
+        block[tuple(map(slice, array.shape))] = array
+    return torch.from_numpy(out)

@@ -1,0 +1,98 @@
+"""A fine-tuned encoder as a small file: what training changed in its weights, at a low rank.
+
+python -m headscope.data_modules.encoders.weight_change BEFORE AFTER FILE [--rank 8]   writes the file; encoder.change=FILE applies it.
+Matrices are kept as two thin factors, vectors as they are, both in float16; embeddings are left out.
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from headscope.errors import InputError
+from headscope.files import local_path, write_whole
+
+LEFT, RIGHT = ".left", ".right"
+NOT_KEPT = ("embeddings.", "pooler.")
+
+
+def low_rank_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
+    """The best approximation of each matrix's change by a product of two thin ones; the change of vectors as it is."""
+    found: dict[str, Tensor] = {}
+    for name, weights in before.items():
+        if name.startswith(NOT_KEPT) or not weights.is_floating_point():
+            continue
+        if name not in after or after[name].shape != weights.shape:
+            raise InputError(
+                f"the two models differ in more than their weights: {name} of the first does not fit the second."
+            )
+        change = after[name].float() - weights.float()
+        if change.dim() == 2:
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            scale = sizes[:rank].sqrt()
+            found[name + LEFT] = (left[:, :rank] * scale).half().contiguous()
+            found[name + RIGHT] = (scale[:, None] * right[:rank]).half().contiguous()
+        else:
+            found[name] = change.half()
+    return found
+
+
+def add_change(model: nn.Module, file: Path) -> None:
+    """Add the change of a file to a model's weights; an error where they do not fit."""
+    try:
+        change = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{file}: expected a change of weights in safetensors, found something else.") from error
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for key, part in change.items():
+            if key.endswith(RIGHT):
+                continue
+            name = key.removesuffix(LEFT)
+            added = _product(part, change.get(name + RIGHT)) if key.endswith(LEFT) else part.float()
+            if added is None or name not in parameters or parameters[name].shape != added.shape:
+                raise InputError(f"{file}: is the change of another model: {name} does not fit.")
+            parameters[name] += added.to(parameters[name].dtype)
+
+
+def _product(left: Tensor, right: Tensor | None) -> Tensor | None:
+    """What two factors stand for; None where they do not belong together."""
+    return left.float() @ right.float() if right is not None and left.shape[1:] == right.shape[:1] else None
+
+
+def main() -> None:
+    """Compare two folders and write the difference."""
+    from headscope.data_modules.encoders.frozen import FrozenEncoder
+
+    parser = argparse.ArgumentParser(prog="python -m headscope.data_modules.encoders.weight_change", description=__doc__)
+    parser.add_argument("before", help="the pre-trained encoder: hub id, folder or package:")
+    parser.add_argument("after", help="the model folder of a kovaleva_glue run")
+    parser.add_argument("file", type=Path, help="where to write the change (.safetensors)")
+    parser.add_argument("--rank", type=int, default=8, help="of the change of each matrix (8)")
+    given = parser.parse_args()
+    if given.rank < 1:
+        parser.error(f"--rank {given.rank}: expected at least 1")
+    try:
+        before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
+        write_whole(given.file, save(low_rank_change(before, after, given.rank)))
+    except InputError as error:
+        raise SystemExit(str(error)) from None
+    print(given.file)
+
+
+def change_file(name: str) -> Path:
+    """The file of a change: a path, or `package:NAME/file`."""
+    file = local_path(name)
+    if not file.is_file():
+        raise InputError(
+            f"encoder.change={name}: no such file; python -m headscope.data_modules.encoders.weight_change makes one."
+        )
+    return file
+
+
+if __name__ == "__main__":
+    main()

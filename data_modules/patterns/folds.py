@@ -1,0 +1,84 @@
+"""Folds of labelled maps: what is tested shares neither a head nor an input with what is learnt from."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from headscope.data_modules.patterns.labels import MapName
+
+FOLDS = 5
+LEAST = 0.5  # of an even share of the maps, for a fold of maps that are connected
+
+
+@dataclass(frozen=True)
+class FoldSplit:
+    """Places of the maps of each part; those left out share a head or an input with what is tested or watched."""
+
+    train: list[int]
+    val: list[int]
+    test: list[int]
+    left_out: list[int]
+
+
+def split_fold(names: Sequence[MapName], fold: int | None, watched: bool, apart: bool = True, seed: int = 0) -> FoldSplit:
+    """One fold is tested, on request the next one watched, and learnt from what shares nothing with either.
+
+    Without a fold all maps are both tested and learnt from. Folds that are not `apart` are drawn from single maps: other
+    maps of the same heads and inputs are learnt from.
+    """
+    places = list(range(len(names)))
+    if fold is None:
+        return FoldSplit(places, [], places, [])
+    folds = fold_of_each(names) if apart else shuffled_folds(len(names), seed)
+    test = [place for place in places if folds[place] == fold]
+    val = [place for place in places if watched and folds[place] == (fold + 1) % FOLDS]
+    val = _without_twins(names, val, test) if apart else val
+    held_out = {*test, *val}
+    rest = [place for place in places if place not in held_out]
+    train = _without_twins(names, rest, [*held_out]) if apart else rest
+    return FoldSplit(train, val, test, sorted({*places} - held_out - {*train}))
+
+
+def shuffled_folds(count: int, seed: int) -> list[int]:
+    """Equally large folds of single maps."""
+    return np.random.default_rng(seed).permutation(np.arange(count) % FOLDS).tolist()
+
+
+def fold_of_each(names: Sequence[MapName]) -> list[int]:
+    """The fold of every map: maps that share a head or an input together, or where that is too coarse, maps of one head."""
+    units = connected(names)
+    folds = packed(units)
+    if min(np.bincount(folds, minlength=FOLDS)) < LEAST * len(names) / FOLDS:
+        folds = packed([name.place for name in names])
+    return folds
+
+
+def packed(units: Sequence[Hashable]) -> list[int]:
+    """A fold for each unit, the largest first, always into the fold that has fewest maps."""
+    sizes = {unit: units.count(unit) for unit in dict.fromkeys(units)}
+    load, fold_of = [0] * FOLDS, {}
+    for unit in sorted(sizes, key=lambda unit: -sizes[unit]):
+        fold_of[unit] = load.index(min(load))
+        load[fold_of[unit]] += sizes[unit]
+    return [fold_of[unit] for unit in units]
+
+
+def connected(names: Sequence[MapName]) -> list[int]:
+    """A number for each map, the same for all that are linked by shared heads and inputs."""
+    parent = list(range(len(names)))
+
+    def root(place: int) -> int:
+        while parent[place] != place:
+            parent[place] = place = parent[parent[place]]
+        return place
+
+    first_with: dict[Hashable, int] = {}
+    for place, name in enumerate(names):
+        for key in (name.place, name.input):
+            parent[root(place)] = root(first_with.setdefault(key, place))
+    return [root(place) for place in range(len(names))]
+
+
+def _without_twins(names: Sequence[MapName], places: Sequence[int], held_out: Sequence[int]) -> list[int]:
+    heads, inputs = {names[place].place for place in held_out}, {names[place].input for place in held_out}
+    return [place for place in places if names[place].place not in heads and names[place].input not in inputs]

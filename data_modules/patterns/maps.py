@@ -1,0 +1,106 @@
+"""Labelled maps computed again from their encoders and inputs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import torch
+from headscope.data_modules.batches.examples import Example, encode_texts
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.glue import SAMPLE, read_tsv, task_folder
+from headscope.data_modules.patterns.labels import MapName
+from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.segments import token_classes
+from jaxtyping import Float, Int8
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from headscope.errors import InputError
+from headscope.files import local_path
+
+MAX_PIECES = 128
+NO_SENTENCE = -1
+
+
+@dataclass(frozen=True)
+class PatternMap:
+    """One head's map of one input, with what a person sees at its axes."""
+
+    name: MapName
+    weights: Float[Tensor, "token token"]
+    tokens: list[str]
+    special: Int8[np.ndarray, "token"]  # numbers of segments.TOKEN_CLASSES
+    sentence: Int8[np.ndarray, "token"]  # of a pair; NO_SENTENCE for special tokens
+
+
+def pattern_maps(
+    names: Sequence[MapName], encoders: Mapping[str, FrozenEncoder], folder: str | None = None
+) -> Iterator[PatternMap]:
+    """Every map, those of one encoder and input from one pass; `folder` has GLUE files, the packaged sample unless named."""
+    examples = {task: _examples(task, folder) for task in {name.task for name in names}}
+    for encoder_name, of_encoder in groupby(sorted(names), key=lambda name: name.encoder):
+        of_encoder = list(of_encoder)
+        encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders)
+        tokenizer = encoder.tokenizer()
+        classes = token_classes(tokenizer)
+        for (task, split, place), wanted in groupby(of_encoder, key=lambda name: name.input):
+            if place >= len(examples[task].get(split, ())):
+                raise InputError(f"{task} {split}: has no example {place}, which the table of labels names.")
+            yield from _maps_of_input(list(wanted), examples[task][split][place], encoder, tokenizer, classes)
+
+
+def _examples(task: str, folder: str | None) -> dict[str, list[Example]]:
+    """The examples of a task's files by split."""
+    place = task_folder(local_path(folder) if folder else SAMPLE, TASKS[task])
+    files = {"train": place / "train.tsv", "val": place / TASKS[task].dev_file}
+    return {split: read_tsv(file, TASKS[task], None) for split, file in files.items() if file.is_file()}
+
+
+def _require_encoder(name: str, named: set[str], encoders: Mapping[str, FrozenEncoder]) -> FrozenEncoder:
+    if name not in encoders:
+        raise InputError(f"the table of labels names the encoder {name}; known are {', '.join(encoders)}.")
+    if others := named - {encoders[name].sha256}:
+        raise InputError(
+            f"the table of labels is for another encoder: {name} has the sha256 {encoders[name].sha256}, "
+            f"the table {min(others)}."
+        )
+    return encoders[name]
+
+
+@torch.inference_mode()
+def _maps_of_input(
+    names: list[MapName],
+    example: Example,
+    encoder: FrozenEncoder,
+    tokenizer: PreTrainedTokenizerBase,
+    classes: Int8[np.ndarray, "vocabulary"],
+) -> Iterator[PatternMap]:
+    ids, inputs, encoding = encode_texts(example.words, tokenizer, MAX_PIECES)
+    sentence = [NO_SENTENCE if number is None else number for number in encoding.sequence_ids(0)]
+    layers: list[Tensor] = []
+    device = next(encoder.load().parameters()).device
+    batch = {"input_ids": ids, "attention_mask": np.ones_like(ids), **inputs}
+    encoder(
+        **{key: torch.tensor(value, dtype=torch.long, device=device)[None] for key, value in batch.items()},
+        sink=lambda weights: layers.append(weights[0].float()),
+    )
+    for name in names:
+        if not (1 <= name.layer <= encoder.layers and 1 <= name.head <= encoder.heads):
+            raise InputError(f"{name.encoder}: has no head {name.layer}-{name.head}, which the table of labels names.")
+        yield PatternMap(
+            name,
+            require_finite(layers[name.layer - 1][name.head - 1], name),
+            tokenizer.convert_ids_to_tokens(ids.tolist()),
+            classes[ids],
+            np.array(sentence, dtype=np.int8),
+        )
+
+
+def require_finite(weights: Float[Tensor, "token token"], name: MapName) -> Float[Tensor, "token token"]:
+    """The map as it is; an error where it holds what is no number."""
+    if not bool(torch.isfinite(weights).all()):
+        raise InputError(
+            f"{name.encoder}: the map of head {name.layer}-{name.head} on {name.task} {name.example} holds NaN."
+        )
+    return weights

@@ -1,0 +1,88 @@
+"""Graph parsers over frozen attention (Clark, section 5): for each word, a distribution over its heads."""
+
+import copy
+from collections.abc import Callable, Mapping
+
+import torch
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
+from headscope.data_modules.batches.shares import mean_of_all
+from headscope.probes.base import Probe
+from headscope.probes.parser.arborescence import best_trees
+from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headscope.errors import require_choice
+
+
+class GraphParser(Probe):
+    """Learns a scorer of (candidate, word) pairs; beside it, on request, the same scorer on a control task."""
+
+    def __init__(
+        self,
+        scorer: Callable[[Mapping], nn.Module],
+        facts: Mapping,
+        lr: float = 0.01,
+        decode: str = "argmax",
+        control: bool = False,
+    ) -> None:
+        super().__init__(lr)
+        require_choice("module.decode", decode, ("argmax", "mst"))
+        self.decode = decode
+        self.scorer = scorer(facts)
+        self.control_scorer = copy.deepcopy(self.scorer) if control else None
+        self.attachments = AttachmentScore(facts["relations"])
+        self.control_attachments = AttachmentScore(facts["relations"])
+
+    def loss(self, batch: AttentionBatch) -> Tensor:
+        scored = batch.gold["punctuation"] == 0
+        loss = head_loss(candidate_scores(self.scorer, batch), batch.gold["heads"], scored)
+        if self.control_scorer:
+            # No parameter is shared: the sum trains both probes as if each were alone.
+            loss = loss + head_loss(candidate_scores(self.control_scorer, batch), batch.gold["control"], scored)
+        return loss
+
+    def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        relations = batch.gold["relations"]
+        self.attachments.update(self.predict(self.scorer, batch), batch.gold["heads"], relations)
+        if self.control_scorer:
+            self.control_attachments.update(self.predict(self.control_scorer, batch), batch.gold["control"], relations)
+
+    def predict(self, scorer: nn.Module, batch: AttentionBatch) -> Int[Tensor, "batch word"]:
+        """The head of each word: its best candidate, or that of the best tree."""
+        scores = candidate_scores(scorer, batch)
+        return best_trees(scores.log_softmax(1), batch.mask) if self.decode == "mst" else scores.argmax(1)
+
+    def scores(self) -> dict[str, Tensor]:
+        relations, counts = self.attachments.relations, self.attachments.compute()
+        self.relation_rows = relation_table(*counts, relations)
+        scores = attachment_scores(*counts, relations)
+        if self.control_scorer:
+            control = attachment_scores(*self.control_attachments.compute(), relations)["uas"]
+            scores |= {"control": control, "selectivity": scores["uas"] - control}
+        self.attachments.reset()
+        self.control_attachments.reset()
+        return scores
+
+    def findings(self) -> dict[str, object]:
+        weights = self.scorer.head_weights() if hasattr(self.scorer, "head_weights") else {}
+        return {
+            "tables": {"relations": self.relation_rows},
+            "heads": {quantity: {"value": grid.tolist()} for quantity, grid in weights.items()},
+        }
+
+
+def candidate_scores(scorer: nn.Module, batch: AttentionBatch) -> Float[Tensor, "batch candidate word"]:
+    """The scores with -inf where a candidate is padding or the word itself."""
+    words = batch.mask.shape[1]
+    itself = torch.eye(words, dtype=torch.bool, device=batch.mask.device)
+    return scorer(batch).float().masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
+
+
+def head_loss(
+    scores: Float[Tensor, "batch candidate word"], heads: Int[Tensor, "batch word"], scored: Bool[Tensor, "batch word"]
+) -> Tensor:
+    """Mean cross-entropy of the gold heads over the scored words; 0 where there is none."""
+    targets = torch.where(scored, heads, IGNORE)
+    total = nn.functional.cross_entropy(scores, targets, ignore_index=IGNORE, reduction="sum")
+    return mean_of_all(total, scored.sum())

@@ -1,0 +1,102 @@
+"""How likely is candidate i the head of word j? One score per pair, from attention, words or distance.
+
+A scorer takes its shape from the facts of the data and returns scores (batch, candidate, word).
+"""
+
+from collections.abc import Mapping
+
+import torch
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.parser.pair_scores import Maps, PairScores
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Scores = Float[Tensor, "batch candidate word"]
+DISTANCES = (-2, -1, 0, 1, 2)
+DISTANCE_FEATURES = 3 + len(DISTANCES)
+
+
+class AttentionScorer(nn.Module):
+    """Attention only: every head has one weight for each direction."""
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__()
+        self.head_to_dependent = nn.Parameter(torch.zeros(facts["layers"], facts["heads"]))
+        self.dependent_to_head = nn.Parameter(torch.zeros(facts["layers"], facts["heads"]))
+
+    def forward(self, batch: AttentionBatch) -> Scores:
+        weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
+        ahead, back = (query_first(batch) @ weights).transpose(0, 1).unbind(-1)
+        return ahead + back.mT
+
+    def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
+        """What was learnt about each head."""
+        return {
+            "weight_head_to_dependent": self.head_to_dependent.detach(),
+            "weight_dependent_to_head": self.dependent_to_head.detach(),
+        }
+
+
+class AttentionWordScorer(nn.Module):
+    """Attention and words: the weight of a head is linear in the vectors of the pair.
+
+    Since W(v_i ⊕ v_j) = A v_i + B v_j, no tensor over pairs of words and vector sizes is ever made.
+    """
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__()
+        self.maps = facts["layers"] * facts["heads"]
+        # Per map: the query's and the key's share in the weight of the map and of its transpose.
+        self.query = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
+        self.key = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
+        nn.init.zeros_(self.query.weight)
+        nn.init.zeros_(self.key.weight)
+
+    def forward(self, batch: AttentionBatch) -> Scores:
+        return PairScores.apply(query_first(batch), batch.vectors, self.query.weight, self.key.weight)
+
+
+def query_first(batch: AttentionBatch) -> Maps:
+    """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing."""
+    return batch.maps.permute(3, 0, 4, 1, 2).flatten(3)
+
+
+class DistanceWordScorer(nn.Module):
+    """Distances and words, without attention: one hidden layer over both vectors and the distance."""
+
+    def __init__(self, facts: Mapping, hidden: int = 256) -> None:
+        super().__init__()
+        self.candidate = nn.Linear(facts["vector_size"], hidden)
+        self.word = nn.Linear(facts["vector_size"], hidden, bias=False)
+        self.distance = nn.Linear(DISTANCE_FEATURES, hidden, bias=False)
+        self.score = nn.Linear(hidden, 1, bias=False)
+
+    def forward(self, batch: AttentionBatch) -> Scores:
+        candidate = self.candidate(batch.vectors)[:, :, None]
+        word = self.word(batch.vectors)[:, None]
+        hidden = candidate + word + self.distance(distance_features(batch.mask))
+        return self.score(hidden.tanh()).squeeze(-1)
+
+
+class RightBranchingScorer(nn.Module):
+    """The head is the next word; ROOT for the last."""
+
+    def __init__(self, facts: Mapping) -> None:
+        super().__init__()
+
+    def forward(self, batch: AttentionBatch) -> Scores:
+        place = torch.arange(batch.mask.shape[1], device=batch.mask.device)
+        scores = (place[:, None] == place + 1).float()
+        scores[0] += 0.5
+        return scores.expand(len(batch.mask), -1, -1)
+
+
+def distance_features(mask: Tensor) -> Float[Tensor, "batch candidate word feature"]:
+    """How far the candidate is ahead or behind, in shares of the sentence; near distances; ROOT."""
+    place = torch.arange(mask.shape[1], device=mask.device)
+    ahead = (place[:, None] - place).expand(len(mask), -1, -1)
+    length = mask.sum(1).clamp(min=2)[:, None, None] - 1
+    near = [(ahead == distance).float() for distance in DISTANCES]
+    features = torch.stack([ahead.clamp(min=0) / length, (-ahead).clamp(min=0) / length, *near], dim=-1)
+    root = (place == 0).float()[None, :, None, None].expand(*ahead.shape, 1)
+    return torch.cat([features * (1 - root), root], dim=-1)

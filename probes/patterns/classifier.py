@@ -1,0 +1,62 @@
+"""What all classifiers of attention patterns share: the same scores and tables of the same maps."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.base import Probe
+from headscope.probes.patterns.scores import (
+    Predictions,
+    agreement_rows,
+    class_rows,
+    confusion_rows,
+    pattern_scores,
+    prediction_rows,
+    reliability_rows,
+)
+from jaxtyping import Float
+from torch import Tensor
+
+from headscope.errors import ConfigError
+
+
+class PatternClassifier(Probe):
+    """A subclass says how likely each class of a map is."""
+
+    def __init__(self, facts: Mapping, lr: float = 0.0) -> None:
+        super().__init__(lr)
+        if facts["kind"] != "patterns":
+            raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts['kind']}.")
+        self.classes, self.names = facts["classes"], facts["tested"]
+        self.agreement = agreement_rows(facts["label_pairs"], self.classes)
+        self.predictions = Predictions()
+        self.tables: dict[str, list[dict]] = {}
+
+    @abstractmethod
+    def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
+        """The logits of the one map of each input."""
+
+    def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor | float:
+        """The temperature at which logits are read."""
+        return 1.0
+
+    def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        self.predictions.update(batch.index, batch.gold["label"].squeeze(1), self.logits(batch))
+
+    def scores(self) -> dict[str, Tensor]:
+        places, labels, logits = self.predictions.compute()
+        self.predictions.reset()
+        temperature = self.calibrated(logits, labels)
+        self.tables = {
+            "classes": class_rows(logits, labels, self.classes),
+            "confusion": confusion_rows(logits, labels, self.classes),
+            "reliability": reliability_rows(logits, labels, temperature),
+            "agreement": self.agreement,
+        }
+        if self.trainer.testing:
+            names = [self.names[place] for place in places.tolist()]
+            self.tables["predictions"] = prediction_rows(names, labels, logits, self.classes)
+        return pattern_scores(logits, labels, temperature)
+
+    def findings(self) -> dict[str, object]:
+        return {"tables": self.tables}

@@ -1,0 +1,77 @@
+"""Training of the network that tells attention patterns apart (Kovaleva, section 4.1)."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.patterns.augmentation import augmented, relabelled
+from headscope.probes.patterns.classifier import PatternClassifier
+from headscope.probes.patterns.files import load_pattern_cnn as load_pattern_cnn
+from headscope.probes.patterns.net import PatternNet
+from headscope.probes.patterns.scores import best_temperature
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class PatternCNN(PatternClassifier):
+    """Eight convolutions; rare classes weigh more, and every map is seen a little changed each time.
+
+    What is watched decides one temperature, by which the logits are divided; where nothing is watched, it is given.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping,
+        lr: float = 0.003,
+        weight_decay: float = 0.01,
+        size: int = 32,
+        channels: Sequence[int] = (8, 16, 16, 24, 24, 32, 32, 32),
+        axes: bool = True,
+        dropout: float = 0.2,
+        balance: float = 0.5,
+        smoothing: float = 0.05,
+        relabel: float = 0.3,
+        temperature: float = 1.0,
+        augmentation: Mapping[str, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(facts, lr)
+        self.weight_decay, self.smoothing, self.relabel, self.seed = weight_decay, smoothing, relabel, seed
+        self.labels_sha256: str = facts["labels_sha256"]
+        self.augmentation = dict(augmentation or {})
+        self.net = PatternNet(len(self.classes), size, channels, axes, dropout)
+        self.net.temperature.fill_(temperature)
+        self.register_buffer("class_weights", class_weights(facts["class_counts"], balance), persistent=False)
+
+    def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
+        return self.net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
+
+    def on_train_epoch_start(self) -> None:
+        # What an epoch draws depends on the seed and the epoch only: every process and a resumed run draw the same.
+        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1))
+
+    def loss(self, batch: AttentionBatch) -> Tensor:
+        classes = batch.gold["token_class"]
+        maps, labels = relabelled(batch.maps.flatten(1, 2), classes, batch.gold["label"].squeeze(1), self.relabel)
+        maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
+        logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
+        options = {"weight": self.class_weights, "label_smoothing": self.smoothing}
+        return nn.functional.cross_entropy(logits, labels, **options)
+
+    def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor:
+        if not self.trainer.testing:
+            self.net.temperature.copy_(best_temperature(logits, labels))
+        return self.net.temperature
+
+    def configure_optimizers(self) -> dict[str, object]:
+        optimizer = torch.optim.AdamW(self.net.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        steps = self.trainer.estimated_stepping_batches
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.lr, total_steps=steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def class_weights(counts: Sequence[int], power: float) -> Float[Tensor, "class"]:
+    """Rarer classes weigh more: the inverse of their share to some power; 1 on average over the maps."""
+    counts = torch.tensor(counts, dtype=torch.float32)
+    weights = counts.clamp(min=1) ** -power
+    return weights * counts.sum() / (weights * counts).sum().clamp(min=1e-9)

@@ -1,0 +1,62 @@
+"""A trained network as one small safetensors file that says what it is."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytorch_lightning as pl
+from headscope.data_modules.patterns.labels import CLASSES
+from headscope.probes.patterns.net import PatternNet
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from headscope.errors import InputError
+from headscope.files import local_path, write_whole
+
+FORMAT = "headscope pattern network"
+FILE = "pattern_cnn.safetensors"
+PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
+
+
+class SaveNetwork(pl.Callback):
+    """After training writes the network; the file appears only when whole."""
+
+    def __init__(self, folder: str, f1: float | None = None) -> None:
+        self.file, self.f1 = Path(folder) / FILE, f1
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.is_global_zero:
+            facts = {"labels_sha256": pl_module.labels_sha256, "cross_validated_f1": self.f1}
+            save_pattern_cnn(pl_module.net, self.file, facts)
+
+
+def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, object]) -> None:
+    """Write the network with its shape and with what is known of it."""
+    plain = net.without_norms()
+    shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
+    about = {"format": FORMAT, "classes": CLASSES, **shape, **facts}
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in plain.state_dict().items()}
+    write_whole(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}))
+
+
+def load_pattern_cnn(file: str | Path) -> PatternNet:
+    """The network of a file, in eval mode."""
+    about, tensors = read_network(local_path(file))
+    net = PatternNet(len(CLASSES), about["size"], about["channels"], about["axes"], norm=False)
+    net.load_state_dict(tensors)
+    return net.eval().requires_grad_(False)
+
+
+def read_network(file: Path) -> tuple[dict[str, object], dict]:
+    """What a file says of its network, and the weights."""
+    if not file.is_file():
+        raise InputError(f"{file}: no such file; experiment=pattern_cnn trains a network and leaves it in model/.")
+    try:
+        with safe_open(file, "pt") as opened:
+            about = {name: json.loads(value) for name, value in (opened.metadata() or {}).items()}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.") from error
+    if about.get("format") != FORMAT or about["classes"] != list(CLASSES):
+        raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.")
+    return about, tensors

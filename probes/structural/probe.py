@@ -1,0 +1,48 @@
+"""The structural probe of Hewitt and Manning: a projection in which squared distance is tree distance."""
+
+from collections.abc import Mapping
+
+import torch
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.batches.shares import mean_of_all
+from headscope.probes.base import Probe
+from headscope.probes.structural.metrics import StructuralScore
+from headscope.probes.structural.trees import tree_distances
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+class StructuralProbe(Probe):
+    """Learns a low-rank projection of one layer's hidden states."""
+
+    def __init__(self, facts: Mapping, rank: int = 64, lr: float = 3e-3) -> None:
+        super().__init__(lr)
+        self.projection = nn.Parameter(torch.empty(facts["hidden_size"], rank).uniform_(-0.05, 0.05))
+        self.structure = StructuralScore()
+
+    def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch word word"]:
+        """The squared distance of every two words."""
+        projected = batch.hidden @ self.projection
+        return (projected[:, :, None] - projected[:, None]).square().sum(-1).float()
+
+    def loss(self, batch: AttentionBatch) -> Tensor:
+        heads = batch.gold["heads"]
+        return distance_loss(self(batch), tree_distances(heads), heads >= 0)
+
+    def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        heads = batch.gold["heads"]
+        self.structure.update(self(batch), tree_distances(heads), heads, batch.gold["punctuation"])
+
+    def scores(self) -> dict[str, Tensor]:
+        scores = self.structure.compute()
+        self.structure.reset()
+        return scores
+
+
+def distance_loss(
+    predicted: Float[Tensor, "batch word word"], gold: Float[Tensor, "batch word word"], real: Bool[Tensor, "batch word"]
+) -> Tensor:
+    """Mean absolute error over the pairs of each sentence, then over sentences."""
+    pairs = real[:, :, None] & real[:, None]
+    errors = ((predicted - gold).abs() * pairs).sum((1, 2)) / pairs.sum((1, 2)).clamp(min=1)
+    return mean_of_all(errors.sum(), real.any(1).sum())

@@ -1,0 +1,51 @@
+"""Heads of several runs against each other: a point per head, and a grid of differences."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headscope.reports.figures.drawing import head_heatmap, save
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+NAMED = 3
+NOT_RUNS = ("quantity", "layer", "head")
+
+
+def head_scatters(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+    """For each quantity, the value of every head in the first run against each other run; the diagonal is agreement."""
+    for quantity, rows in _by_quantity(results).items():
+        first, *others = (column for column in rows[0] if column not in NOT_RUNS)
+        figure, panels = pyplot.subplots(1, len(others), figsize=(0.8 + 3.4 * len(others), 3.4), squeeze=False)
+        for axes, other in zip(panels[0], others, strict=True):
+            points = _scatter(axes, rows, first, other)
+        figure.colorbar(points, ax=panels, label="layer", shrink=0.8)
+        figure.suptitle(quantity.replace("_", " "), fontsize=9)
+        save(figure, folder, f"scatter_{quantity}")
+
+
+def _scatter(axes: Axes, rows: Sequence[Mapping], first: str, other: str) -> object:
+    known = [row for row in rows if row[first] is not None and row[other] is not None]
+    x, y = [row[first] for row in known], [row[other] for row in known]
+    points = axes.scatter(x, y, c=[row["layer"] for row in known], cmap="viridis", s=16)
+    axes.axline((min(x + y, default=0),) * 2, slope=1, color="grey", linewidth=0.8, zorder=0)
+    for row in sorted(known, key=lambda row: -abs(row[other] - row[first]))[:NAMED]:
+        name = f"{row['layer']}-{row['head']}"
+        axes.annotate(name, (row[first], row[other]), xytext=(3, 3), textcoords="offset points", fontsize=7)
+    axes.set(xlabel=first, ylabel=other)
+    return points
+
+
+def difference_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+    """For each quantity that is drawn, a grid of the differences of the heads."""
+    for quantity, rows in _by_quantity(results).items():
+        _, *others = (column for column in rows[0] if column not in NOT_RUNS)
+        for name in [f"difference:{quantity}"] if len(others) == 1 else [f"difference:{quantity}:{run}" for run in others]:
+            cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == name}
+            save(head_heatmap(name, cells), folder, name)
+
+
+def _by_quantity(results: Mapping) -> dict[str, list[Mapping]]:
+    found: dict[str, list[Mapping]] = {}
+    for row in results["tables"]["head_values"]:
+        found.setdefault(row["quantity"], []).append(row)
+    return found

@@ -1,0 +1,45 @@
+"""TensorBoard: metrics, figures as images, tables as text, the configuration as hyperparameters."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from headscope.reports.terminal import cell
+from headscope.runs.loggers.dashboards import Report
+from matplotlib.image import imread
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from headscope.errors import ConfigError
+
+
+class TensorBoardDashboard(TensorBoardLogger):
+    """Event files in the run's folder."""
+
+    def __init__(self, **options: object) -> None:
+        try:
+            super().__init__(default_hp_metric=False, **options)
+        except ModuleNotFoundError as error:
+            raise ConfigError("logger=tensorboard: not installed; run `make setup`, or pip install tensorboard.") from error
+        self.configuration: Mapping = {}
+
+    def open(self, name: str, group: str | None, config: Mapping) -> None:
+        self.configuration = config
+
+    def publish(self, report: Report) -> None:
+        writer = self.experiment
+        for name, rows in report.tables.items():
+            writer.add_text(f"tables/{name}", markdown(rows))
+        for file in report.figures:
+            pixels = (imread(file) * 255).round().astype(np.uint8)
+            writer.add_image(f"figures/{file.stem}", pixels, dataformats="HWC")
+        self.log_hyperparams(dict(self.configuration), {k: v for k, v in report.metrics.items() if v is not None})
+
+    def close(self, status: int) -> None:
+        if self._experiment is not None:
+            self._experiment.close()
+
+
+def markdown(rows: Sequence[Mapping]) -> str:
+    """The rows as a table with all columns that any of them has."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
+    return "\n".join("| " + " | ".join(text.replace("|", r"\|") for text in line) + " |" for line in lines)

@@ -1,0 +1,83 @@
+"""Weights & Biases: online where there is an account, in the run's folder where there is none."""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headscope.runs.loggers.dashboards import Report
+from pytorch_lightning.loggers import WandbLogger
+
+from headscope.errors import InputError
+
+if TYPE_CHECKING:
+    import wandb
+
+QUIET = {"silent": True, "console": "off"}
+
+
+class WandbDashboard(WandbLogger):
+    """A run with its configuration, metrics, tables and figures.
+
+    `offline` decides; where it is not given, WANDB_MODE does; where that is not set, whether there is an account.
+    """
+
+    def __init__(
+        self, name: str | None = None, group: str | None = None, offline: bool | None = None, **options: object
+    ) -> None:
+        super().__init__(name=name, group=group, settings=QUIET | options.pop("settings", {}), **options)
+        self.asked_offline, self.closing_line = offline, None
+
+    def open(self, name: str, group: str | None, config: Mapping) -> None:
+        import wandb
+
+        wandb.setup(wandb.Settings(silent=True))
+        given = {"name": self._wandb_init["name"] or name, "group": self._wandb_init["group"] or group}
+        try:
+            self._wandb_init |= given | {"mode": self._mode()}
+            self.log_hyperparams(config)
+        except wandb.errors.Error as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"logger=wandb: {reason}; logger.wandb.offline=true keeps the run in its folder.") from error
+        if self.experiment.offline:
+            self.closing_line = f"wandb sync {shlex.quote(self.experiment.settings.sync_dir)}"
+        elif self.experiment.url:
+            self.closing_line = f"wandb: {self.experiment.url}"
+
+    def _mode(self) -> str | None:
+        """How wandb is to run; None leaves it to WANDB_MODE."""
+        import wandb
+
+        if self.asked_offline is not None:
+            return "offline" if self.asked_offline else "online"
+        if os.environ.get("WANDB_MODE"):
+            return None
+        return "online" if wandb.login(prompt=False, verify=False) else "offline"
+
+    def publish(self, report: Report) -> None:
+        import wandb
+
+        wandb.Table.MAX_ROWS = max([wandb.Table.MAX_ROWS, *map(len, report.tables.values())])
+        tables = {f"tables/{name}": table_of(rows) for name, rows in report.tables.items()}
+        figures = {f"figures/{file.stem}": wandb.Image(str(file)) for file in report.figures}
+        self.experiment.log(tables | figures)
+        self.experiment.summary.update({name: value for name, value in report.metrics.items() if value is not None})
+
+    def close(self, status: int) -> str | None:
+        if self._experiment is not None:
+            self._experiment.finish(exit_code=status)
+        return self.closing_line
+
+
+def table_of(rows: Sequence[Mapping]) -> "wandb.Table":
+    """The rows with all columns that any of them has."""
+    import wandb
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [[plain(row.get(column)) for column in columns] for row in rows]
+    return wandb.Table(columns=columns, data=cells, allow_mixed_types=True)
+
+
+def plain(value: object) -> object:
+    """A cell that a table can hold: numbers and words as they are, anything else as text."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

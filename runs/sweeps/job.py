@@ -1,0 +1,103 @@
+"""Inside a job of a sweep: its output and its error stay in its folder, a process of its own gets a GPU of its own."""
+
+import fcntl
+import itertools
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TextIO
+
+from headscope.reports.results import write_json
+from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.sweeps.launch import FAILURE
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from headscope.errors import InputError
+from headscope.processes import is_first_process
+
+SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
+HELD: list[TextIO] = []  # the lock on this process's GPU, until the process ends
+
+
+class JobFailed(InputError):
+    """The sentence of a job's error, in a form that every launcher can hand on."""
+
+
+@contextmanager
+def sweep_job(cfg: DictConfig) -> Iterator[None]:
+    """Keep what the job prints and why it failed; the sweep goes on with the others."""
+    hydra = HydraConfig.get()
+    folder = Path(hydra.runtime.output_dir)
+    if not is_first_process():
+        yield
+        return
+    if hydra.launcher._target_.rpartition(".")[2] in SHARING_A_MACHINE and cfg.trainer.accelerator != "cpu":
+        take_a_gpu(folder.parent)
+    with alone(folder), announced_end(folder.name) as end, (folder / "output.txt").open("w", encoding="utf-8") as output:
+        (folder / FAILURE).unlink(missing_ok=True)
+        try:
+            with redirect_stdout(output):
+                yield
+            end["how"] = "done"
+        except (Exception, SystemExit) as error:
+            status, sentence = explain(error, hydra.overrides.task)
+            if status == INTERRUPTED:
+                raise
+            defect = None if sentence else traceback.format_exc()
+            end["how"] = sentence or f"{type(error).__name__}: {error} (traceback in {folder / FAILURE})"
+            write_json(folder / FAILURE, {"error": end["how"], "traceback": defect})
+            raise JobFailed(end["how"]) from None
+
+
+@contextmanager
+def announced_end(name: str) -> Iterator[dict[str, str]]:
+    """Tell whoever watches how the job ended, and after how long."""
+    end, started = {"how": "interrupted"}, time.monotonic()
+    try:
+        yield end
+    finally:
+        print(f"job {name}: {end['how']} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process works in the folder: workers may outlive a sweep that was killed."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"job {folder.name}: waiting for another process that works on it", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def take_a_gpu(folder: Path) -> None:
+    """Let this process see one GPU, the next in turn that no other process of the sweep has; once in a process."""
+    if HELD:
+        return
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None:
+        import torch
+
+        given = ",".join(map(str, range(torch.cuda.device_count())))
+    if gpus := [name for name in given.split(",") if name]:
+        place, lock = free_place(folder / ".gpus")
+        HELD.append(lock)
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+
+
+def free_place(folder: Path) -> tuple[int, TextIO]:
+    """The first number that no living process holds, and the lock that holds it; the system frees it with the process."""
+    folder.mkdir(exist_ok=True)
+    for lock in ((folder / str(place)).open("w") for place in itertools.count()):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            lock.close()
+    return int(Path(lock.name).name), lock

@@ -1,0 +1,78 @@
+"""A sweep: jobs that differ in some overrides, each an ordinary run; stopped and started again, it goes on."""
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import LauncherFailed, launch
+from headscope.runs.sweeps.report import report
+from headscope.runs.sweeps.search import GridSearch
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import InstantiationException
+from hydra.plugins.launcher import Launcher
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from headscope.errors import ConfigError, did_you_mean
+
+SPACE = "search/space"
+OF_THE_SWEEP = ("search", SPACE, "run_dir", "resume")  # not handed on to the jobs
+
+
+def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, arguments: Sequence[str]) -> None:
+    """Run the jobs that the search names and that are not done yet, then report all of them."""
+    HydraConfig.instance().set_config(config)
+    search = build(config.search)
+    fixed, swept = split(search, loader, arguments)
+    jobs = SweepJobs(config, loader, fixed)
+    trouble = None
+    try:
+        for batch in search.batches(jobs, swept):
+            (jobs.folder / "results.json").unlink(missing_ok=True)
+            jobs.save()
+            if batch:
+                launch(launcher, batch, config.hydra.launcher)
+    except LauncherFailed as error:
+        trouble = str(error)
+    except BaseException as error:
+        if explain(error)[0] == INTERRUPTED:
+            print(f"interrupted; the same command with run_dir={jobs.folder} goes on from here.", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+        raise
+    HydraConfig.instance().set_config(config)
+    report(config, jobs, search, trouble)
+
+
+def build(search: DictConfig) -> GridSearch:
+    """The search that the configuration names."""
+    try:
+        return instantiate(search, _convert_="all")
+    except InstantiationException:
+        if "sampler" in search and find_spec("optuna") is None:
+            raise ConfigError("search=optuna: needs a package that is not installed; pip install optuna.") from None
+        raise
+
+
+def split(search: GridSearch, loader: ConfigLoader, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:
+    """What all jobs share, and what differs between them: the command line's and, for other keys, the search's own."""
+    parser = OverridesParser.create(config_loader=loader)
+    given = {override.get_key_element(): override for override in parser.parse_overrides(list(arguments))}.values()
+    if any(override.key_or_group == "resume" and override.value() is not True for override in given):
+        raise ConfigError("resume: a sweep always goes on where its folder stands; use a new run_dir to start anew.")
+    for space in (override.value() for override in given if override.key_or_group == SPACE):
+        if space not in (known := loader.get_group_options(SPACE)):  # Hydra takes what is optional for granted
+            raise ConfigError(f"{SPACE}={space}: no such {SPACE}{did_you_mean(str(space), known)}")
+    ours = [override for override in given if not of_the_sweep(override)]
+    ranges = parser.parse_overrides(search.ranges([override.key_or_group for override in ours]))
+    fixed = [override.input_line for override in ours if not override.is_sweep_override()]
+    return fixed, [override for override in [*ours, *ranges] if override.is_sweep_override()]
+
+
+def of_the_sweep(override: Override) -> bool:
+    """Whether an override concerns the sweep and not its jobs."""
+    return override.key_or_group in OF_THE_SWEEP or override.key_or_group.startswith("search.")

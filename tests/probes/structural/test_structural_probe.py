@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.structural.metrics import StructuralScore
+from headscope.probes.structural.probe import StructuralProbe, distance_loss
+from headscope.probes.structural.trees import tree_distances
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.stats import spearmanr
+
+from tests.probes.test_trees import random_tree
+
+
+def reference(predicted, gold, heads, punctuation):
+    """UUAS and Spearman of a list of sentences, written out."""
+    found = edges = 0
+    by_length = {}
+    for distances, tree, head, punct in zip(predicted, gold, heads, punctuation, strict=True):
+        words = [word for word in range(1, len(head)) if not punct[word]]
+        gold_edges = {frozenset((word, head[word])) for word in words if head[word] in words}
+        tree_of = minimum_spanning_tree(distances[np.ix_(words, words)]).tocoo()
+        mine = {frozenset((words[a], words[b])) for a, b in zip(tree_of.row, tree_of.col, strict=True)}
+        found, edges = found + len(mine & gold_edges), edges + len(gold_edges)
+        length = len(head) - 1
+        if 5 <= length <= 50:
+            rows = [spearmanr(distances[word, 1:], tree[word, 1:]).statistic for word in range(1, length + 1)]
+            by_length.setdefault(length, []).append(np.mean(rows))
+    return 100 * found / edges, np.mean([np.mean(values) for values in by_length.values()])
+
+
+def pad(arrays, value):
+    size = max(map(len, arrays))
+    return torch.from_numpy(np.stack([np.pad(a, [(0, size - len(a))] * a.ndim, constant_values=value) for a in arrays]))
+
+
+def test_scores_equal_a_plain_reference():
+    random = np.random.default_rng(0)
+    heads = [random_tree(words, random) for words in (3, 5, 5, 8, 60, 12)]
+    gold = [tree_distances(torch.from_numpy(head)[None])[0].numpy() for head in heads]
+    noise = [random.random(tree.shape) for tree in gold]
+    predicted = [(tree + 2 * (extra + extra.T)).astype(np.float32) for tree, extra in zip(gold, noise, strict=True)]
+    punctuation = [(random.random(len(head)) < 0.2).astype(np.int64) for head in heads]
+    metric = StructuralScore()
+    for part in (slice(0, 4), slice(4, 6)):
+        metric.update(
+            *(pad(arrays[part], fill) for arrays, fill in ((predicted, 0), (gold, 0), (heads, -100), (punctuation, -100)))
+        )
+    uuas, spearman = reference(predicted, gold, heads, punctuation)
+    assert metric.compute()["uuas"].item() == pytest.approx(uuas, abs=1e-6)
+    assert metric.compute()["spearman"].item() == pytest.approx(spearman, abs=1e-6)
+
+
+def test_a_tree_written_into_the_states_is_read_back():
+    heads = torch.from_numpy(random_tree(9, np.random.default_rng(3)))[None]
+    # A state that marks the word's ancestors has squared distances equal to tree distances.
+    reach = torch.eye(10)
+    for word in range(1, 10):
+        node = word
+        while node:
+            node = int(heads[0, node])
+            reach[word, node] = 1
+    gold = {"heads": heads, "punctuation": torch.zeros(1, 10, dtype=torch.long)}
+    batch = AttentionBatch(mask=torch.ones(1, 10, dtype=torch.bool), gold=gold, hidden=reach[None])
+    probe = StructuralProbe({"hidden_size": 10}, rank=10)
+    with torch.no_grad():
+        probe.projection.copy_(torch.eye(10))
+    assert probe.loss(batch).item() == pytest.approx(0, abs=1e-6)
+    probe.evaluation_step(batch, 0)
+    scores = probe.scores()
+    assert scores["uuas"].item() == 100
+    assert scores["spearman"].item() == pytest.approx(1)
+
+
+def test_loss_is_the_mean_over_sentences_of_the_mean_over_pairs():
+    predicted, gold = torch.zeros(2, 3, 3), torch.ones(2, 3, 3)
+    gold[1] = 4
+    real = torch.tensor([[False, True, True], [False, True, False]])
+    assert distance_loss(predicted, gold, real).item() == (1 + 4) / 2

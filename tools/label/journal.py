@@ -1,0 +1,117 @@
+"""The journal beside a table of labels: one JSON line per action, on the disk before anybody is told that it is done.
+
+Whoever opens it holds it alone; a line that was torn by a crash is dropped, since nobody was told of it.
+"""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headscope.data_modules.patterns.labels import CLASSES, NAME_COLUMNS, MapName
+
+from headscope.errors import InputError
+
+LABEL, UNDO, EXPORT = "label", "undo", "export"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One label given, or one taken back; `before` is what the map was labelled until then."""
+
+    kind: str
+    map: MapName
+    passed: int
+    before: str
+    label: str
+    tab: str
+    time: str
+
+    @property
+    def key(self) -> tuple[MapName, int]:
+        """What was labelled: a map, in a pass."""
+        return self.map, self.passed
+
+
+class Journal:
+    """All actions on one table; `exported` counts those that the table holds for certain."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.actions: list[Action] = []
+        self.exported = 0
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(f"{file}: cannot be written ({error.strerror}); name another file with --out.") from error
+        try:
+            self._lock()
+            self._read()
+        except InputError:
+            os.close(self._descriptor)
+            raise
+
+    def _lock(self) -> None:
+        try:  # a lock of the system, which goes with the process however it ends
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            table = self.file.with_suffix("")
+            raise InputError(
+                f"{table}: is being labelled by another server; use its page, end it, or name another file with --out."
+            ) from error
+
+    def _read(self) -> None:
+        content = self.file.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.ftruncate(self._descriptor, whole)
+        for number, line in enumerate(content[:whole].splitlines(), start=1):
+            action = self._parsed(line, number)
+            if action is None:
+                self.exported = len(self.actions)
+            else:
+                self.actions.append(action)
+
+    def _parsed(self, line: bytes, number: int) -> Action | None:
+        try:
+            row = json.loads(line)
+            if row["action"] == EXPORT:
+                return None
+            name = MapName(**{column: row[column] for column in NAME_COLUMNS})
+            if row["action"] not in (LABEL, UNDO) or not {row["before"], row["label"]} <= {"", *CLASSES}:
+                raise ValueError
+            return Action(row["action"], name, row["pass"], row["before"], row["label"], row["tab"], row["time"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{self.file}:{number}: expected an action of labelling, found something else; "
+                "mend or remove the line, or name another file with --out."
+            ) from error
+
+    def append(self, action: Action) -> None:
+        """Write an action to the disk."""
+        row = {"action": action.kind, **asdict(action.map), "pass": action.passed}
+        self._write(row | {"before": action.before, "label": action.label, "tab": action.tab, "time": action.time})
+        self.actions.append(action)
+
+    def mark_exported(self) -> None:
+        """Note that the table holds all actions, so that it may be edited by hand from now on."""
+        if self.exported < len(self.actions):
+            self._write({"action": EXPORT})
+            self.exported = len(self.actions)
+
+    def _write(self, row: dict[str, object]) -> None:
+        size = os.fstat(self._descriptor).st_size
+        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        try:
+            if os.write(self._descriptor, line) < len(line):
+                raise OSError("the disk is full")
+            os.fsync(self._descriptor)
+        except OSError as error:
+            os.ftruncate(self._descriptor, size)
+            raise InputError(f"{self.file}: the label could not be written ({error.strerror or error}).") from error
+
+    def close(self) -> None:
+        """Let others open it."""
+        os.close(self._descriptor)
