@@ -1,0 +1,1 @@
+"""headscope: find out what the attention heads of a transformer do."""
