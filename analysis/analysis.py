@@ -5,11 +5,11 @@ from typing import TypedDict
 
 import numpy as np
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
+from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
-from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
-from headscope.analysis.entropy import SMALLEST, smoothed
-from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
+from headscope.analysis.entropy import SMALLEST, smoothed
+from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
 RELEASED_SMOOTHING = 0.001

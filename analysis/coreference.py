@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.analysis.folds import FOLDS, held_out
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.antecedents import BASELINES
 from headscope.data_modules.readers.mentions import KINDS
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
 COLUMNS = ("all", *KINDS)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import torch
-from headscope.analysis.analysis import Analysis, Findings, flat_maps
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
-from headscope.data_modules.batches.batch import AttentionBatch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headscope.analysis.analysis import Analysis, Findings, flat_maps
+from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
 

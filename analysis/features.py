@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.links import largest, link_attention, link_places
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
-from jaxtyping import Bool, Float
-from torch import Tensor
-
 from headscope.errors import ConfigError
 
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from headscope.analysis.analysis import Findings, flat_maps, head_name
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.analysis.links import largest, link_attention, link_places
 from headscope.analysis.shown_maps import ShowsMaps
 from headscope.data_modules.batches.batch import AttentionBatch
-from jaxtyping import Float
-from torch import Tensor
 
 DIRECTIONS = ("target_to_element", "element_to_target")
 

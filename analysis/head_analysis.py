@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import pytorch_lightning as pl
 import torch
-from headscope.analysis.analysis import Analysis, Findings
-from headscope.data_modules.batches.batch import AttentionBatch
 from torch import nn
 
+from headscope.analysis.analysis import Analysis, Findings
+from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
 

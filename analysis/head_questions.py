@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from headscope.analysis.significance import holm
 from jaxtyping import Bool, Float
 from scipy.stats import fisher_exact, spearmanr
+
+from headscope.analysis.significance import holm
 
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"

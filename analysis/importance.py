@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
 from headscope.analysis.analysis import Findings, flat_maps
 from headscope.analysis.input_means import InputMeans
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 CLASSES = ("sep", "punctuation", "other")
 

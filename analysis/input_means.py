@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import torch
-from headscope.analysis.analysis import Analysis
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from headscope.analysis.analysis import Analysis
 
 
 class InputMeans(Analysis):

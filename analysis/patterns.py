@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
 from headscope.analysis.analysis import Analysis, Findings, flat_maps
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
-
 from headscope.errors import ConfigError, InputError
 
 ABSTAINED = "abstained"

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
 from headscope.analysis.analysis import Findings, flat_maps, head_name
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.analysis.folds import FOLDS, held_out
 from headscope.analysis.shown_maps import ShowsMaps
 from headscope.analysis.significance import holm, mcnemar
 from headscope.data_modules.batches.batch import AttentionBatch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
-
 from headscope.errors import ConfigError, did_you_mean, require_choice
 
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")

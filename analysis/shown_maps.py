@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+
 from headscope.analysis.analysis import Analysis, flat_maps
 from headscope.data_modules.batches.batch import AttentionBatch
 

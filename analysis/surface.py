@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
 from headscope.analysis.analysis import Findings, flat_maps
 from headscope.analysis.entropy import row_entropy
 from headscope.analysis.input_means import InputMeans
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
-from jaxtyping import Bool, Float
-from torch import Tensor
 
 OFFSETS = {"attention_to_previous": -1, "attention_to_current": 0, "attention_to_next": 1}
 CLASSES = {"attention_to_cls": "cls", "attention_to_sep": "sep", "attention_to_punctuation": "punctuation"}

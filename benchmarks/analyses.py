@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
+
+from benchmarks.samples import ready
+from benchmarks.timing import Comparison, interleaved
+from benchmarks.word_maps import plain_model
 from headscope.analysis.analysis import Analysis
 from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums
 from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.base import AttentionDataModule, HostBatch
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.segments import SegmentDataModule
-from transformers import PreTrainedModel
-
-from benchmarks.samples import ready
-from benchmarks.timing import Comparison, interleaved
-from benchmarks.word_maps import plain_model
 
 SEGMENTS = 32
 COMPARED = 2

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator
 
 import torch
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.glue import GlueDataModule
-from headscope.finetune.ablation import without_each_head
-from headscope.finetune.head_mask import disabled
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, interleaved
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.glue import GlueDataModule
+from headscope.finetune.ablation import without_each_head
+from headscope.finetune.head_mask import disabled
 
 EXAMPLES, PADDED = 4, 128
 SHAPE = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536}

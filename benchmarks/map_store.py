@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
-from headscope.probes.parser.graph_parser import GraphParser
-from headscope.probes.parser.scorers import AttentionScorer
 from torch.testing import assert_close
 
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, Work, interleaved
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
+from headscope.probes.parser.graph_parser import GraphParser
+from headscope.probes.parser.scorers import AttentionScorer
 
 SENTENCES = 500
 FLOAT16 = {"atol": 5e-4, "rtol": 1e-3}

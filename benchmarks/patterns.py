@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from headscope.analysis.patterns import PatternShares
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.glue import GlueDataModule
-from headscope.probes.patterns.files import PACKAGED, load_pattern_cnn
-
 from benchmarks.analyses import bare_pass, one_pass
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, interleaved
 from benchmarks.word_maps import plain_model
+from headscope.analysis.patterns import PatternShares
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.glue import GlueDataModule
+from headscope.probes.patterns.files import PACKAGED, load_pattern_cnn
 
 TASK, PAIRS = "mrpc", 36
 REQUIRED = 3  # the pass itself, and at most twice as much for the classifier

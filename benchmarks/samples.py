@@ -5,12 +5,13 @@ from itertools import cycle
 from pathlib import Path
 
 import pytorch_lightning as pl
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Example
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.readers.conllu import read_conllu
 from headscope.data_modules.treebank import SAMPLE
-from transformers import PreTrainedTokenizerBase
 
 SPECIAL_TOKENS = 2
 CPU_ONLY = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from headscope.analysis.roles import sieves
-from headscope.analysis.roles.heads import HeadRoles
-from headscope.analysis.roles.scores import bias_scores, sieve_weights
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 from torch.testing import assert_close
 
 from benchmarks.analyses import bare_pass
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, interleaved
 from benchmarks.word_maps import plain_model
+from headscope.analysis.roles import sieves
+from headscope.analysis.roles.heads import HeadRoles
+from headscope.analysis.roles.scores import bias_scores, sieve_weights
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 
 SENTENCES, LOOPED = 200, 2
 ROLES = {

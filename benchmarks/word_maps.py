@@ -3,10 +3,6 @@
 from collections.abc import Iterator
 
 import torch
-from headscope.data_modules.base import AttentionDataModule, HostBatch
-from headscope.data_modules.batches.examples import Encoded
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
 from jaxtyping import Float
 from torch import Tensor
 from torch.testing import assert_close
@@ -14,6 +10,10 @@ from transformers import AutoModel, PreTrainedModel
 
 from benchmarks.samples import RunsOfWords, ready
 from benchmarks.timing import Comparison, interleaved
+from headscope.data_modules.base import AttentionDataModule, HostBatch
+from headscope.data_modules.batches.examples import Encoded
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
 
 LENGTHS = (20, 40, 64, 128)
 BATCH_TOKENS = 1024

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.word_encoder import from_store
-from headscope.probes.parser.scorers import AttentionWordScorer, Scores
 from torch import nn
 from torch.nn.functional import linear
 from torch.testing import assert_close
 
 from benchmarks.timing import Comparison, interleaved
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.batches.word_encoder import from_store
+from headscope.probes.parser.scorers import AttentionWordScorer, Scores
 
 LAYERS, HEADS, BATCH = 12, 12, 16
 IN_A_ROW = 10  # in training the maps have just been written, so the cache is warm

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.buckets import BucketSampler, Budget, BudgetSampler
 from headscope.data_modules.batches.examples import Example, Row, Split, collate, collate_part, encode
@@ -18,10 +22,6 @@ from headscope.data_modules.batches.word_encoder import ENCODER_INPUTS, Autocast
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.model_files import files_sha256
-from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import ConfigError, InputError, require_choice
 
 log = logging.getLogger(__name__)

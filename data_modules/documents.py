@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Example
 from headscope.data_modules.readers.antecedents import BASELINES, candidates
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.mentions import KINDS, Document, Mention
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import InputError, require_choice, require_limit
 from headscope.files import data_files
 from headscope.progress import progress

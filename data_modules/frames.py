@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.framenet import FrameExample, Span, framenet_files, read_framenet
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import InputError, require_limit
 from headscope.progress import progress
 

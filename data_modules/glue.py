@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.conllu import lines
@@ -14,8 +16,6 @@ from headscope.data_modules.readers.features import special_features
 from headscope.data_modules.readers.glue_tasks import TASKS, Task
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
 from headscope.data_modules.segments import token_classes
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import ConfigError, InputError, require_choice, require_limit
 from headscope.files import local_path
 from headscope.progress import progress

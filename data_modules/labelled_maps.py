@@ -8,6 +8,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
 from headscope.data_modules.base import SPLITS_OF_STAGE
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.buckets import Budget, BudgetSampler, LabelledLast
@@ -18,10 +22,6 @@ from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
 from headscope.data_modules.patterns.maps import pattern_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
-from jaxtyping import Float, Int8
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
-
 from headscope.errors import ConfigError, InputError, require_choice
 from headscope.files import local_path
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import ConfigError, InputError, require_limit
 from headscope.progress import progress
 

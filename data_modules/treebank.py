@@ -4,11 +4,11 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example
 from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
-
 from headscope.errors import ConfigError, require_limit
 
 SAMPLE = Path(__file__).parent / "samples" / "treebank"

@@ -1,13 +1,14 @@
 """Treebanks as token maps: gold dependencies and linguistic features between all pieces of both words."""
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.batches.examples import Encoded, Example, Split
 from headscope.data_modules.readers.conllu import Sentence
 from headscope.data_modules.readers.features import LINKS, special_features, word_features, word_links
 from headscope.data_modules.readers.parser import dependency_arrays, pairs_of_pieces
 from headscope.data_modules.segments import token_classes
 from headscope.data_modules.treebank import TreebankDataModule
-from transformers import PreTrainedTokenizerBase
 
 
 class TreebankTokenDataModule(TreebankDataModule):

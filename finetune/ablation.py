@@ -8,10 +8,11 @@ which is all that the classifier reads. Other encoders take one full pass per he
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from headscope.finetune.head_mask import Head, disabled, heads_of_layers
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from headscope.finetune.head_mask import Head, disabled, heads_of_layers
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]

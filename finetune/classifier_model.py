@@ -4,11 +4,11 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
-from headscope.data_modules.encoders.frozen import first_line, quiet_loading
-from headscope.data_modules.readers.glue_tasks import Task
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
+from headscope.data_modules.encoders.frozen import first_line, quiet_loading
+from headscope.data_modules.readers.glue_tasks import Task
 from headscope.errors import ConfigError, InputError, require_choice
 
 INITS = ("pretrained", "normal")

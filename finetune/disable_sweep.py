@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+from transformers import PreTrainedModel
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.model_files import model_folder, weights_sha256
 from headscope.data_modules.glue import require_task
+from headscope.errors import ConfigError, require_choice
 from headscope.finetune.ablation import is_fast, without_each_head, without_each_layer
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import predicted
@@ -18,11 +23,6 @@ from headscope.finetune.head_importance import head_importance
 from headscope.finetune.head_mask import WAYS
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.weighted_scores import main_score, resampled
-from scipy.stats import spearmanr
-from torch import Tensor
-from transformers import PreTrainedModel
-
-from headscope.errors import ConfigError, require_choice
 
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)

@@ -5,6 +5,10 @@ from contextlib import contextmanager
 
 import pytorch_lightning as pl
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel, get_linear_schedule_with_warmup
+
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.shares import mean_of_all
 from headscope.data_modules.glue import require_task
@@ -12,9 +16,6 @@ from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import prediction_rows, task_scores
 from headscope.finetune.head_mask import disabled, require_heads
 from headscope.finetune.per_input import PerInput
-from jaxtyping import Float
-from torch import Tensor, nn
-from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 WARMUP = 0.1
 NOT_DECAYED = ("bias", "LayerNorm", "layer_norm", "norm")

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from headscope.data_modules.readers.glue_tasks import Task
 from jaxtyping import Float, Shaped
 from torch import Tensor
 from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.classification import binary_f1_score, multiclass_accuracy
+
+from headscope.data_modules.readers.glue_tasks import Task
 
 
 def predicted(logits: Float[Tensor, "*shape output"], task: Task) -> Shaped[Tensor, "*shape"]:

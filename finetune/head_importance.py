@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 import torch
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
-from headscope.data_modules.readers.glue_tasks import Task
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
+from headscope.data_modules.readers.glue_tasks import Task
 
 
 def head_importance(

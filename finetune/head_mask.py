@@ -5,11 +5,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytorch_lightning as pl
 import torch
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
 from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
 from headscope.errors import ConfigError, InputError, require_choice
 
 WAYS = ("uniform", "zero", "mean")

@@ -1,8 +1,9 @@
 """Task scores of many predictors under many weightings of the examples, for intervals over examples."""
 
 import numpy as np
-from headscope.data_modules.readers.glue_tasks import Task
 from jaxtyping import Float, Num
+
+from headscope.data_modules.readers.glue_tasks import Task
 
 Scores = Float[np.ndarray, "predictor weighting"]
 

@@ -4,8 +4,9 @@ from abc import abstractmethod
 
 import pytorch_lightning as pl
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
 from torch import Tensor
+
+from headscope.data_modules.batches.batch import AttentionBatch
 
 
 class Probe(pl.LightningModule):

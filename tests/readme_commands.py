@@ -17,14 +17,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from headscope.data_modules.encoders.model_files import model_folder
-from headscope.runs.help import EXAMPLES
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from omegaconf import DictConfig, OmegaConf
 
+from headscope.data_modules.encoders.model_files import model_folder
+from headscope.runs.help import EXAMPLES
 from tests.runs.test_config import check_node, nodes
 
 PROJECT = Path(__file__).parents[1]

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from headscope.data_modules.encoders.model_files import model_folder
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+from headscope.data_modules.encoders.model_files import model_folder
 
 PROJECT = Path(__file__).parents[1]
 TOLERANCE = 1e-6

@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from headscope.analysis.clusters import HeadDistances
 from headscope.analysis.coreference import CoreferenceHeads
 from headscope.analysis.importance import TargetImportance
@@ -22,7 +24,6 @@ from headscope.probes.patterns.cnn import PatternCNN
 from headscope.probes.patterns.net import PatternNet
 from headscope.probes.patterns.rules import PatternRules
 from headscope.probes.structural.probe import StructuralProbe
-from torch.utils._python_dispatch import TorchDispatchMode
 
 READ_BACKS = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "unique")
 WORDS = ("The", "unbelievably", "small", "otters", "slept", ".")

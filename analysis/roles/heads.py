@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
+from scipy.stats import norm, spearmanr
+from torch import Tensor
+
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.roles.scores import bias_scores, entropy_scores, shuffled_columns, sieve_weights
 from headscope.analysis.roles.tables import broad_roles, head_histogram, histogram_rows, overlap_rows, quantile_rows
 from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, role_p_values
 from headscope.analysis.significance import CORRECTIONS
 from headscope.data_modules.batches.batch import AttentionBatch
-from scipy.stats import norm, spearmanr
-from torch import Tensor
-
 from headscope.errors import ConfigError, require_choice
 
 SieveFunction = Callable[[Mapping, Tensor, list], Tensor]

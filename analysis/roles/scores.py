@@ -1,10 +1,11 @@
 """Sieve bias scores of all heads and roles at once."""
 
 import torch
-from headscope.analysis.bootstrap import mixed_bits
-from headscope.analysis.entropy import row_entropy
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from headscope.analysis.bootstrap import mixed_bits
+from headscope.analysis.entropy import row_entropy
 
 
 def sieve_weights(

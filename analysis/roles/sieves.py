@@ -7,11 +7,11 @@ A sieve is a function of a batch's gold annotation, its real tokens and the name
 from collections.abc import Mapping, Sequence
 
 import torch
-from headscope.analysis.links import link_places
-from headscope.data_modules.segments import TOKEN_CLASSES
 from jaxtyping import Bool
 from torch import Tensor
 
+from headscope.analysis.links import link_places
+from headscope.data_modules.segments import TOKEN_CLASSES
 from headscope.errors import require_choice
 
 Gold = Mapping[str, Tensor]

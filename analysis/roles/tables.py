@@ -1,6 +1,7 @@
 """What the roles of all heads look like together."""
 
 import numpy as np
+
 from headscope.analysis.analysis import head_name
 
 BROAD_ROLES = ("local", "delimiter", "block", "syntactic")

@@ -1,8 +1,9 @@
 """Is a head's score for a role above what is expected? Over inputs, per role and head."""
 
 import numpy as np
-from headscope.analysis.significance import CORRECTIONS
 from scipy.stats import norm, t
+
+from headscope.analysis.significance import CORRECTIONS
 
 
 def moments(scores: np.ndarray, defined: np.ndarray, ddof: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

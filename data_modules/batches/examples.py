@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from headscope.data_modules.batches.batch import IGNORE
-from headscope.data_modules.batches.map_store import MapStore
-from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.batches.map_store import MapStore
+from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
 from headscope.progress import progress
 
 NO_WORD = -1

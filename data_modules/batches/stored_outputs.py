@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from pytorch_lightning.utilities import move_data_to_device
+
 from headscope.data_modules.batches.buckets import budget_batches
 from headscope.data_modules.batches.examples import Split, collate
 from headscope.data_modules.batches.map_store import MapStore
 from headscope.data_modules.batches.word_encoder import STORED_AXES, Autocast, WordEncoder
-from pytorch_lightning.utilities import move_data_to_device
-
 from headscope.progress import progress
 
 FORMAT = 2

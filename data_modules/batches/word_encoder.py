@@ -4,12 +4,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
+
 from headscope.data_modules.batches.buckets import Budget
 from headscope.data_modules.batches.examples import MODEL_INPUTS
 from headscope.data_modules.batches.word_pooling import FROM_WORD, WordPooler, pool_hidden
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from torch import Tensor
-
 from headscope.errors import ConfigError, require_choice
 
 Autocast = Callable[[], AbstractContextManager]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from headscope.data_modules.encoders.model_files import packaged_folder
 from jaxtyping import Float
 from torch import Tensor
 
+from headscope.data_modules.encoders.model_files import packaged_folder
 from headscope.errors import InputError
 from headscope.progress import progress
 

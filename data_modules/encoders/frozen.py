@@ -6,6 +6,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
 from headscope.data_modules.encoders.model_files import (
     files_sha256,
@@ -15,12 +21,6 @@ from headscope.data_modules.encoders.model_files import (
     weights_sha256,
 )
 from headscope.data_modules.encoders.weight_change import add_change, change_file
-from jaxtyping import Float, Int
-from safetensors import SafetensorError
-from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
-
 from headscope.errors import InputError, require_choice
 
 transformers_logging.disable_progress_bar()

@@ -3,14 +3,14 @@
 from pickle import UnpicklingError
 
 import torch
-from headscope.data_modules.batches.batch import IGNORE
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
-from headscope.data_modules.encoders.frozen import FrozenEncoder, first_line, quiet_loading
 from jaxtyping import Int
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
+from headscope.data_modules.encoders.frozen import FrozenEncoder, first_line, quiet_loading
 from headscope.errors import ConfigError, InputError, require_choice
 
 OBJECTIVES = {"masked_lm": AutoModelForMaskedLM, "classification": AutoModelForSequenceClassification}

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from headscope.data_modules.patterns.labels import MapName
 
 FOLDS = 5

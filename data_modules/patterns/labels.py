@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from headscope.data_modules.readers.glue_tasks import TASKS
-
 from headscope.errors import InputError
 from headscope.files import write_whole
 

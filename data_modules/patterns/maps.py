@@ -6,16 +6,16 @@ from itertools import groupby
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
 from headscope.data_modules.batches.examples import Example, encode_texts
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import SAMPLE, read_tsv, task_folder
 from headscope.data_modules.patterns.labels import MapName
 from headscope.data_modules.readers.glue_tasks import TASKS
 from headscope.data_modules.segments import token_classes
-from jaxtyping import Float, Int8
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase
-
 from headscope.errors import InputError
 from headscope.files import local_path
 

@@ -5,11 +5,12 @@ from itertools import product
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.patterns.labels import MapName
 from headscope.data_modules.patterns.maps import PatternMap, pattern_maps
-from jaxtyping import Float, Int8
-from torch import Tensor
 
 GROUPS = 5
 BAND = 1  # tokens to either side that count as the diagonal

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int8
+
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.data_modules.segments import TOKEN_CLASSES
-from jaxtyping import Float, Int8
 
 LENGTHS = (8, 128)
 PAIRS = 0.7  # share of inputs with two sentences; a block needs two

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from headscope.data_modules.readers.conllu import lines
 from headscope.data_modules.readers.mentions import Document, Mention, mention
-
 from headscope.errors import InputError
 
 WORD, TAG, PARSE, CHAINS = 3, 4, 5, -1

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from headscope.data_modules.readers.conllu import Block, Row, blocks, sentence, word_rows
 from headscope.data_modules.readers.mentions import Document, Mention, mention
-
 from headscope.errors import InputError
 
 BRACKET = re.compile(r"\((?P<open>[^()]+)(?P<closed>\))?|(?P<close>[^()]+)\)")

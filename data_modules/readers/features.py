@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+
 from headscope.data_modules.segments import TOKEN_CLASSES
 
 # Each feature is a bit of a token's number, in this order.

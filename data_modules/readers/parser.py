@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from headscope.data_modules.readers.features import LINKS, word_features, word_links
 from transformers import BatchEncoding
 
+from headscope.data_modules.readers.features import LINKS, word_features, word_links
 from headscope.errors import ConfigError
 
 NO_TOKEN = -1

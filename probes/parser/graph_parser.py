@@ -4,15 +4,15 @@ import copy
 from collections.abc import Callable, Mapping
 
 import torch
-from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.data_modules.batches.shares import mean_of_all
-from headscope.probes.base import Probe
-from headscope.probes.parser.arborescence import best_trees
-from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
+from headscope.data_modules.batches.shares import mean_of_all
 from headscope.errors import require_choice
+from headscope.probes.base import Probe
+from headscope.probes.parser.arborescence import best_trees
+from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
 
 
 class GraphParser(Probe):

@@ -6,10 +6,11 @@ A scorer takes its shape from the facts of the data and returns scores (batch, c
 from collections.abc import Mapping
 
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.probes.parser.pair_scores import Maps, PairScores
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.parser.pair_scores import Maps, PairScores
 
 Scores = Float[Tensor, "batch candidate word"]
 DISTANCES = (-2, -1, 0, 1, 2)

@@ -4,10 +4,11 @@ A map is never transposed or shifted: a row of attention from one token is no co
 """
 
 import torch
-from headscope.data_modules.patterns.labels import CLASSES
-from headscope.probes.patterns.resampling import CLS, SEP, even_widths
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from headscope.data_modules.patterns.labels import CLASSES
+from headscope.probes.patterns.resampling import CLS, SEP, even_widths
 
 TINY = 1e-9
 DIAGONAL, VERTICAL_DIAGONAL = CLASSES.index("diagonal"), CLASSES.index("vertical_diagonal")

@@ -3,7 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 
+from jaxtyping import Float
+from torch import Tensor
+
 from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.errors import ConfigError
 from headscope.probes.base import Probe
 from headscope.probes.patterns.scores import (
     Predictions,
@@ -14,10 +18,6 @@ from headscope.probes.patterns.scores import (
     prediction_rows,
     reliability_rows,
 )
-from jaxtyping import Float
-from torch import Tensor
-
-from headscope.errors import ConfigError
 
 
 class PatternClassifier(Probe):

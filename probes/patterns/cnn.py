@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.patterns.augmentation import augmented, relabelled
 from headscope.probes.patterns.classifier import PatternClassifier
 from headscope.probes.patterns.files import load_pattern_cnn as load_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.probes.patterns.scores import best_temperature
-from jaxtyping import Float
-from torch import Tensor, nn
 
 
 class PatternCNN(PatternClassifier):

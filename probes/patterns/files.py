@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytorch_lightning as pl
-from headscope.data_modules.patterns.labels import CLASSES
-from headscope.probes.patterns.net import PatternNet
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
 from headscope.files import local_path, write_whole
+from headscope.probes.patterns.net import PatternNet
 
 FORMAT = "headscope pattern network"
 FILE = "pattern_cnn.safetensors"

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import torch
-from headscope.probes.patterns.resampling import column_kinds, even_widths, resampled, sentence_pictures
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from headscope.probes.patterns.resampling import column_kinds, even_widths, resampled, sentence_pictures
 
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
 KERNEL = 3

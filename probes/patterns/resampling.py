@@ -6,9 +6,10 @@ to 1 as those of the map do, so that neither a thin diagonal nor a single column
 """
 
 import torch
-from headscope.data_modules.segments import TOKEN_CLASSES
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from headscope.data_modules.segments import TOKEN_CLASSES
 
 CLS, SEP, PUNCTUATION = (TOKEN_CLASSES.index(name) for name in ("cls", "sep", "punctuation"))
 TINY = 1e-9

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.patterns.labels import CLASSES
-from headscope.probes.patterns.classifier import PatternClassifier
-from headscope.probes.patterns.resampling import CLS, SEP
-from headscope.probes.patterns.scores import Predictions
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError
+from headscope.probes.patterns.classifier import PatternClassifier
+from headscope.probes.patterns.resampling import CLS, SEP
+from headscope.probes.patterns.scores import Predictions
 from headscope.progress import progress
 
 VERTICAL, DIAGONAL, VERTICAL_DIAGONAL, BLOCK, HETEROGENEOUS = range(len(CLASSES))

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
+
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.scores import best_temperature, class_rows, confusion_rows, pattern_scores, reliability_rows
-from torch import Tensor
 
 PUBLISHED = 0.86
 Fold = tuple[Tensor, Tensor]  # logits (map, class) and labels (map) of what a run was tested on

@@ -1,10 +1,11 @@
 """How well predicted distances between words tell the tree: UUAS and Spearman correlation."""
 
 import torch
-from headscope.probes.structural.trees import spanning_tree, spearman_rows
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torchmetrics import Metric
+
+from headscope.probes.structural.trees import spanning_tree, spearman_rows
 
 SHORTEST, LONGEST = 5, 50  # the sentences that count for Spearman
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.shares import mean_of_all
 from headscope.probes.base import Probe
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.trees import tree_distances
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
 
 
 class StructuralProbe(Probe):

@@ -4,9 +4,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+
+from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 
 MOSTLY = {
     "previous token": "attention_to_previous",

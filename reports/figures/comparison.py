@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import head_heatmap, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+
+from headscope.reports.figures.drawing import head_heatmap, save
 
 NAMED = 3
 NOT_RUNS = ("quantity", "layer", "head")

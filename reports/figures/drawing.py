@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
-from headscope.reports.results import write_atomically
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+
+from headscope.reports.results import write_atomically
 
 matplotlib.use("Agg")
 pyplot.rcParams.update({"font.size": 9, "svg.hashsalt": "headscope", "figure.constrained_layout.use": True})

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import draw_grid, save
 from matplotlib import pyplot
+
+from headscope.reports.figures.drawing import draw_grid, save
 
 GROUPS = {
     "attention_to_": "attention to",

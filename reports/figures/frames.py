@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import save
 from matplotlib import pyplot
+
+from headscope.reports.figures.drawing import save
 
 
 def example_maps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import COLOURS, OURS, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+
+from headscope.reports.figures.drawing import COLOURS, OURS, save
 
 PATTERNS = {
     "vertical": COLOURS[1],

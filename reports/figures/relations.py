@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import OURS, PUBLISHED, draw_grid, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+
+from headscope.reports.figures.drawing import OURS, PUBLISHED, draw_grid, save
 
 TITLES = {"dependent_to_head": "dependent → head", "head_to_dependent": "head → dependent"}
 FAINTEST = 0.02

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+
+from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, save
 
 BROAD = {"local": COLOURS[0], "delimiter": COLOURS[1], "block": COLOURS[2], "syntactic": COLOURS[3]}
 EMPTY = "#EEEEEE"

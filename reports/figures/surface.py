@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+
+from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 
 NEAR = {"previous token": "attention_to_previous", "same token": "attention_to_current", "next token": "attention_to_next"}
 CLASSES = {"[CLS]": "attention_to_cls", "[SEP]": "attention_to_sep", "periods and commas": "attention_to_punctuation"}

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from headscope.reports.figures.drawing import save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
+
+from headscope.reports.figures.drawing import save
 
 MANY_TIMES = 20  # a range that spans as much is shown on a logarithmic scale
 MOST_TICKS = 12

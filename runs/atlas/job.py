@@ -6,7 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
 from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.errors import InputError
+from headscope.processes import is_first_process
+from headscope.progress import announced
 from headscope.reports.atlas.content import Model, Part, fact_rows, model_atlas, summary_rows, tested
 from headscope.reports.atlas.heads import grids
 from headscope.reports.atlas.html import atlas_html
@@ -30,13 +37,6 @@ from headscope.runs.atlas.plan import (
 from headscope.runs.atlas.sentences import inputs_of_data, sentence_entries, typed
 from headscope.runs.loggers.dashboards import open_loggers
 from headscope.runs.provenance import describe
-from hydra.core.hydra_config import HydraConfig
-from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-
-from headscope.errors import InputError
-from headscope.processes import is_first_process
-from headscope.progress import announced
 
 PAGE = "atlas.html"
 Done = dict[tuple[str, str], tuple[Planned, Outcome]]  # by model and part

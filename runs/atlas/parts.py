@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from headscope.reports.results import finished_results, read_json
-from headscope.runs.cli import causes
-from headscope.runs.provenance import plain_config
-from headscope.runs.training import comparable
 from hydra import compose
 from hydra.utils import get_method, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.errors import InputError
 from headscope.processes import is_first_process
+from headscope.reports.results import finished_results, read_json
+from headscope.runs.cli import causes
+from headscope.runs.provenance import plain_config
+from headscope.runs.training import comparable
 
 
 @dataclass(frozen=True)

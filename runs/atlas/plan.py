@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from headscope.data_modules.base import require_same_shape
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.reports.results import read_json
-from headscope.runs.atlas.parts import Planned
-from headscope.runs.help import CONF
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from headscope.data_modules.base import require_same_shape
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, InputError, did_you_mean
 from headscope.files import local_path
+from headscope.reports.results import read_json
+from headscope.runs.atlas.parts import Planned
+from headscope.runs.help import CONF
 
 AUTO, TUNED, HUB = "auto", "tuned", "hub"
 FIRST, SECOND = "first", "second"

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from headscope.data_modules.encoders.frozen import FrozenEncoder
 from hydra.utils import instantiate
 from jaxtyping import Float, UInt8
 from omegaconf import DictConfig
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 
 BASE64 = 4 / 3
 OF_DATA_AS_WORDS = "words"

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from headscope.reports.results import HEAD_COLUMNS, head_rows
-from headscope.runs.cli import explain
-from headscope.runs.provenance import plain_config
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.utils import instantiate
@@ -16,6 +13,9 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
 
 from headscope.processes import is_first_process
+from headscope.reports.results import HEAD_COLUMNS, head_rows
+from headscope.runs.cli import explain
+from headscope.runs.provenance import plain_config
 
 NOT_IN_A_NAME = ("experiment", "logger", "run_dir", "resume")
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from headscope.reports.terminal import cell
-from headscope.runs.loggers.dashboards import Report
 from matplotlib.image import imread
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from headscope.errors import ConfigError
+from headscope.reports.terminal import cell
+from headscope.runs.loggers.dashboards import Report
 
 
 class TensorBoardDashboard(TensorBoardLogger):

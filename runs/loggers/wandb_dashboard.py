@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headscope.runs.loggers.dashboards import Report
 from pytorch_lightning.loggers import WandbLogger
 
 from headscope.errors import InputError
+from headscope.runs.loggers.dashboards import Report
 
 if TYPE_CHECKING:
     import wandb

@@ -11,14 +11,14 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TextIO
 
-from headscope.reports.results import write_json
-from headscope.runs.cli import INTERRUPTED, explain
-from headscope.runs.sweeps.launch import FAILURE
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from headscope.errors import InputError
 from headscope.processes import is_first_process
+from headscope.reports.results import write_json
+from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.sweeps.launch import FAILURE
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
 HELD: list[TextIO] = []  # the lock on this process's GPU, until the process ends

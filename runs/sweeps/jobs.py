@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headscope.reports.results import finished_results, read_json, write_json
-from headscope.runs.provenance import plain_config
-from headscope.runs.sweeps.launch import FAILURE, require_one_process
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
+
+from headscope.reports.results import finished_results, read_json, write_json
+from headscope.runs.provenance import plain_config
+from headscope.runs.sweeps.launch import FAILURE, require_one_process
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headscope.reports.results import write_json
 from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, InputError
+from headscope.reports.results import write_json
 
 if TYPE_CHECKING:
     from headscope.runs.sweeps.jobs import Job

@@ -5,17 +5,17 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from omegaconf import DictConfig, open_dict
+from rich.console import Console
+from rich.markup import escape
+
+from headscope.errors import InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
 from headscope.reports.results import write_report
 from headscope.reports.terminal import WIDTH_OF_A_FILE, table_of
 from headscope.runs.provenance import describe
 from headscope.runs.sweeps.jobs import Job, SweepJobs
 from headscope.runs.sweeps.search import GridSearch
-from omegaconf import DictConfig, open_dict
-from rich.console import Console
-from rich.markup import escape
-
-from headscope.errors import InputError
 
 OFFLINE = ("*/wandb/offline-run-*", "*/*/wandb/offline-run-*")  # of jobs, and of the rows of a job that is a table
 

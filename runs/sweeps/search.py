@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from headscope.runs.sweeps.jobs import Job, SweepJobs
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from headscope.errors import ConfigError, require_choice
+from headscope.runs.sweeps.jobs import Job, SweepJobs
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -4,11 +4,6 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from headscope.runs.cli import INTERRUPTED, explain
-from headscope.runs.sweeps.jobs import SweepJobs
-from headscope.runs.sweeps.launch import LauncherFailed, launch
-from headscope.runs.sweeps.report import report
-from headscope.runs.sweeps.search import GridSearch
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,6 +14,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, did_you_mean
+from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import LauncherFailed, launch
+from headscope.runs.sweeps.report import report
+from headscope.runs.sweeps.search import GridSearch
 
 SPACE = "search/space"
 OF_THE_SWEEP = ("search", SPACE, "run_dir", "resume")  # not handed on to the jobs

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from headscope.data_modules.batches.batch import AttentionBatch
 
 LAYERS, HEADS = 2, 3

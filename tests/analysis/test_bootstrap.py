@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from headscope.analysis.bootstrap import interval, poisson_weights
 
 

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
+
 from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import SegmentDataModule
-
 from headscope.errors import ConfigError
 from tests.analysis.conftest import merged
 

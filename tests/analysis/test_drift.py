@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModel
+
 from headscope.analysis.bootstrap import poisson_weights
 from headscope.analysis.drift import HeadDrift, map_cosines
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.glue import GlueDataModule
-from transformers import AutoModel
-
 from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
+
 from headscope.analysis.features import FeatureAttention
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.conllu import conllu_files, read_conllu
 from headscope.data_modules.readers.features import FEATURES as BITS
 from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
-
 from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from headscope.analysis.frames import DIRECTIONS, FrameHeads
 
+from headscope.analysis.frames import DIRECTIONS, FrameHeads
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 LENGTHS = [6, 4, 5]

@@ -3,6 +3,7 @@ from functools import partial
 import pytest
 import pytorch_lightning as pl
 import torch
+
 from headscope.analysis.clusters import HeadDistances
 from headscope.analysis.head_analysis import HeadAnalysis
 from headscope.analysis.importance import TargetImportance
@@ -11,7 +12,6 @@ from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import SegmentDataModule
 from headscope.data_modules.treebank import TreebankDataModule
-
 from headscope.errors import ConfigError
 
 

@@ -5,6 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
+
 from headscope.analysis.head_questions import (
     ablation_by_role,
     layer_contrast,

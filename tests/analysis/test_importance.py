@@ -1,7 +1,7 @@
 import pytest
 import torch
-from headscope.analysis.importance import CLASSES, TargetImportance
 
+from headscope.analysis.importance import CLASSES, TargetImportance
 from tests.analysis.conftest import HEADS, LAYERS
 
 LENGTHS = [6, 3]

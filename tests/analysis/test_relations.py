@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+
 from headscope.analysis.relations import DIRECTIONS, OFFSETS, RelationHeads, relation_rows
 from headscope.data_modules.treebank import TreebankDataModule
-
 from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 

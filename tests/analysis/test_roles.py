@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from scipy import stats
+
 from headscope.analysis.roles import sieves
 from headscope.analysis.roles.heads import HeadRoles
 from headscope.analysis.roles.scores import bias_scores, shuffled_columns, sieve_weights
@@ -12,8 +14,6 @@ from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
-from scipy import stats
-
 from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS
 

@@ -1,4 +1,5 @@
 import pytest
+
 from headscope.analysis.significance import holm, mcnemar
 
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from headscope.analysis.surface import QUANTITIES, SurfacePatterns, heads_by_layer, published_sentences
 
+from headscope.analysis.surface import QUANTITIES, SurfacePatterns, heads_by_layer, published_sentences
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 OTHER, CLS, SEP, PUNCTUATION = range(4)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from transformers import AutoModel, AutoTokenizer
+
 from headscope.data_modules.batches import map_store
 from headscope.data_modules.batches.buckets import BucketSampler
 from headscope.data_modules.batches.word_vectors import load_vectors
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.readers.conllu import read_conllu
 from headscope.data_modules.treebank import SAMPLE, TreebankDataModule
-from transformers import AutoModel, AutoTokenizer
-
 from headscope.errors import ConfigError, InputError
 
 TEST = SAMPLE / "test.conllu"

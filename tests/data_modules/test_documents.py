@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+
 from headscope.data_modules.documents import SAMPLE, DocumentDataModule, document_files, example, pieces, windows_of
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.mentions import Document, Mention
-
 from headscope.errors import ConfigError, InputError
 
 DOG = """\

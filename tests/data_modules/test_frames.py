@@ -1,9 +1,9 @@
 """FrameNet files and the paper's filters."""
 
 import pytest
+
 from headscope.data_modules.frames import SAMPLE, FrameDataModule, distance, filtered
 from headscope.data_modules.readers.framenet import Element, FrameExample, framenet_files, parse_safely, read_framenet
-
 from headscope.errors import InputError
 
 TEXT = "Ann gave the old clock to Bo ."

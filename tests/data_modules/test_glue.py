@@ -5,10 +5,10 @@ import re
 
 import pytest
 import torch
-from headscope.data_modules.glue import SAMPLE, GlueDataModule, read_hub, require_task
-from headscope.data_modules.readers.glue_tasks import TASKS
 from transformers import AutoModel
 
+from headscope.data_modules.glue import SAMPLE, GlueDataModule, read_hub, require_task
+from headscope.data_modules.readers.glue_tasks import TASKS
 from headscope.errors import ConfigError, InputError
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -5,6 +5,7 @@ from collections import Counter
 from statistics import mean
 
 import pytest
+
 from headscope.data_modules.glue import SAMPLE
 
 TASKS = {

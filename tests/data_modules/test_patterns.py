@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from headscope.data_modules.batches.buckets import LabelledLast
 from headscope.data_modules.labelled_maps import PatternDataModule
 from headscope.data_modules.patterns.folds import FOLDS, connected, fold_of_each, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
 from headscope.data_modules.patterns.maps import pattern_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
-
 from headscope.errors import ConfigError, InputError
 
 PACKAGED = "package:headscope.data_modules/samples/patterns/labels.csv"

@@ -5,6 +5,7 @@ from collections import Counter
 from statistics import mean
 
 import pytest
+
 from headscope.data_modules.documents import SAMPLE as DOCUMENTS
 from headscope.data_modules.readers.articles import read_articles
 from headscope.data_modules.readers.entities import read_entity_documents

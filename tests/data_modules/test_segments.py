@@ -4,12 +4,12 @@ from copy import copy
 
 import numpy as np
 import pytest
-from headscope.data_modules.batches.examples import collate
-from headscope.data_modules.readers.articles import Article
-from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled, token_classes
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from headscope.data_modules.batches.examples import collate
+from headscope.data_modules.readers.articles import Article
+from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled, token_classes
 from headscope.errors import ConfigError, InputError
 
 OTHER, CLS, SEP, PUNCTUATION = range(4)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from headscope.data_modules.readers.conllu import Sentence, read_conllu
 from headscope.data_modules.treebank import SAMPLE, TreebankDataModule, control_heads, hold_out
-
 from headscope.errors import ConfigError, InputError
 
 TWO = """\

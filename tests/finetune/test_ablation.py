@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from headscope.data_modules.readers.glue_tasks import TASKS
 from headscope.finetune.ablation import is_fast, without_each_head, without_each_layer
 from headscope.finetune.head_importance import head_importance

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.errors import ConfigError
 from headscope.finetune import disable_sweep
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.disable_sweep import DisableSweep
 from headscope.finetune.glue_classifier import GlueClassifier
-
-from headscope.errors import ConfigError
 
 
 @pytest.fixture

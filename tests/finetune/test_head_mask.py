@@ -5,10 +5,10 @@ import math
 import pytest
 import pytorch_lightning as pl
 import torch
-from headscope.data_modules.encoders.attention import weights_go_to
-from headscope.finetune.head_mask import WAYS, DisableHeads, disabled, heads_of_layers
 
+from headscope.data_modules.encoders.attention import weights_go_to
 from headscope.errors import ConfigError, InputError
+from headscope.finetune.head_mask import WAYS, DisableHeads, disabled, heads_of_layers
 
 ARCHITECTURES = ("bert", "roberta", "distilbert", "electra", "albert", "xlm-roberta")
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from headscope.reports.figures.drawing import head_heatmap, head_heatmaps, relation_recall, row_bars
 from matplotlib import image, pyplot
+
+from headscope.reports.figures.drawing import head_heatmap, head_heatmaps, relation_recall, row_bars
 
 RELATIONS = [{"relation": "det", "recall": 80.0, "count": 12}, {"relation": "obj", "recall": 20.0, "count": 3}]
 ROWS = [{"row": "Attention", "ours": 60.0, "published": 61}, {"row": "Structure", "ours": 70.0, "published": None}]

@@ -2,6 +2,7 @@ import csv
 import json
 
 import pytest
+
 from headscope.reports.results import finished_results, head_rows, number, write_atomically, write_json, write_report
 
 RESULTS = {"experiment": "x", "metrics": {"test/uas": 50.0}, "tables": {"summary": []}, "provenance": {}}

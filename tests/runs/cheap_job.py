@@ -4,13 +4,13 @@ import math
 import os
 from pathlib import Path
 
-from headscope.reports.results import finished_results, write_json
-from headscope.runs.provenance import plain_config
-from headscope.runs.sweeps.job import sweep_job
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from headscope.errors import InputError
+from headscope.reports.results import finished_results, write_json
+from headscope.runs.provenance import plain_config
+from headscope.runs.sweeps.job import sweep_job
 
 FAILS, IS_A_DEFECT, DIES = 100, 101, 102
 STOP = "STOP_AT_JOB"  # the number of the job in which the user loses patience

@@ -1,8 +1,7 @@
 """A scorer that works in the first process only."""
 
-from headscope.probes.parser.scorers import RightBranchingScorer
-
 from headscope.errors import InputError
+from headscope.probes.parser.scorers import RightBranchingScorer
 from headscope.processes import is_first_process
 
 

@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 import torch
-from headscope.analysis.head_questions import ablation_by_role
-from headscope.runs.atlas.plan import overrides_for_parts
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import open_dict
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from headscope.analysis.head_questions import ablation_by_role
 from headscope.errors import ConfigError, InputError
+from headscope.runs.atlas.plan import overrides_for_parts
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, train
 

@@ -2,10 +2,10 @@ import subprocess
 import sys
 
 import pytest
-from headscope.runs.cli import explain
 from hydra.errors import InstantiationException
 
 from headscope.errors import ConfigError, InputError
+from headscope.runs.cli import explain
 from tests.runs.conftest import PROJECT, train
 
 MISSPELT = [

@@ -2,11 +2,11 @@ import csv
 import json
 
 import pytest
-from headscope.reports.comparison import agreement, configuration_rows, spearman, unique_labels
-from headscope.runs import compare, training
 from matplotlib.image import imread
 
 from headscope.errors import ConfigError, InputError
+from headscope.reports.comparison import agreement, configuration_rows, spearman, unique_labels
+from headscope.runs import compare, training
 from tests.runs.conftest import composed, train
 
 COREFERENCE = ("experiment=clark_coreference", "data.limit=3", "~figures")

@@ -2,12 +2,12 @@ import inspect
 from functools import partial
 
 import pytest
-from headscope.data_modules.base import SPLITS_OF_STAGE
-from headscope.runs.training import build_trainer
 from hydra.errors import InstantiationException
 from hydra.utils import get_class, get_method, get_object, instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from headscope.data_modules.base import SPLITS_OF_STAGE
+from headscope.runs.training import build_trainer
 from tests.runs.conftest import PROJECT, composed
 
 CONF = PROJECT / "conf"

@@ -9,10 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wandb
-from headscope.reports.terminal import cell
-from headscope.runs import table, training
-from headscope.runs.loggers.dashboards import name_and_group
-from headscope.runs.loggers.wandb_dashboard import table_of
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -23,6 +19,10 @@ from tensorboard.backend.event_processing.event_accumulator import TENSORS, Even
 from wandb.proto.wandb_internal_pb2 import Record
 
 from headscope.errors import InputError
+from headscope.reports.terminal import cell
+from headscope.runs import table, training
+from headscope.runs.loggers.dashboards import name_and_group
+from headscope.runs.loggers.wandb_dashboard import table_of
 from tests.runs.conftest import PROJECT, composed, train
 
 SOMEBODY = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}

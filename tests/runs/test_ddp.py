@@ -11,9 +11,6 @@ import sys
 
 import pytest
 import torch
-from headscope.probes.patterns.files import save_pattern_cnn
-from headscope.probes.patterns.net import PatternNet
-from headscope.runs.training import run
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -21,6 +18,9 @@ from hydra.utils import get_method
 from omegaconf import open_dict
 from transformers import BertConfig, BertForMaskedLM
 
+from headscope.probes.patterns.files import save_pattern_cnn
+from headscope.probes.patterns.net import PatternNet
+from headscope.runs.training import run
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, command, composed, train
 from tests.runs.test_training import wait_for

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
-from headscope.runs.sweeps.job import free_place, take_a_gpu
-from headscope.runs.sweeps.launch import require_one_process
-from headscope.runs.sweeps.report import JobsFailed
 from omegaconf import OmegaConf
 
 from headscope.errors import ConfigError
+from headscope.runs.sweeps.job import free_place, take_a_gpu
+from headscope.runs.sweeps.launch import require_one_process
+from headscope.runs.sweeps.report import JobsFailed
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 

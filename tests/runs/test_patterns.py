@@ -5,10 +5,10 @@ import json
 
 import pytest
 import torch
+
 from headscope.data_modules.patterns.labels import CLASSES, COLUMNS, Label, MapName, write_labels
 from headscope.probes.patterns.files import load_pattern_cnn, save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
-
 from tests.runs.conftest import train
 
 SHORT = ("trainer.max_epochs=1", "module.channels=[4,4,4,4,4,4,4,4]", "data.synthetic=10")

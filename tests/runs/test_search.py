@@ -4,15 +4,15 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from headscope.runs.cli import explain
-from headscope.runs.sweeps.report import JobsFailed
-from headscope.runs.sweeps.search import OptunaSearch, as_text, distribution, from_text
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import TPESampler
 
 from headscope.errors import ConfigError
+from headscope.runs.cli import explain
+from headscope.runs.sweeps.report import JobsFailed
+from headscope.runs.sweeps.search import OptunaSearch, as_text, distribution, from_text
 from tests.runs.cheap_job import FAILS, STOP
 from tests.runs.conftest import PROJECT, composed, sweep
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 import torch
-from headscope.data_modules.treebank import SAMPLE
 
+from headscope.data_modules.treebank import SAMPLE
 from headscope.errors import ConfigError
 from tests.runs.conftest import command, train
 

@@ -4,16 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
+
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, read_labels, write_labels
+from headscope.errors import InputError
 from headscope.tools.label.agreement import agreement
 from headscope.tools.label.classes import DEFINITIONS
 from headscope.tools.label.encoders import encoder_options
 from headscope.tools.label.journal import Journal
 from headscope.tools.label.session import Conflict, LabelSession, journal_file
 from headscope.tools.label.tables import PACKAGED, starting_rows
-from sklearn.metrics import cohen_kappa_score
-
-from headscope.errors import InputError
 
 MAPS = [MapName("minilm", "0" * 64, "mrpc", "val", number, 1 + number, 2) for number in range(4)]
 BLANK = [Label(name, "") for name in MAPS]

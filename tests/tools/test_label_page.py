@@ -13,13 +13,14 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
+
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, read_labels, write_labels
 from headscope.data_modules.patterns.maps import pattern_maps
 from headscope.tools.label.__main__ import main
 from headscope.tools.label.maps import MapSource
 from headscope.tools.label.server import FILES, LabelServer
 from headscope.tools.label.session import LabelSession, journal_file
-from sklearn.metrics import cohen_kappa_score
 
 LISTED = 12
 

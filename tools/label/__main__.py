@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headscope.tools.label.tables import drawn_rows, starting_rows
-
 from headscope.errors import InputError
+from headscope.tools.label.tables import drawn_rows, starting_rows
 
 if TYPE_CHECKING:
     from headscope.tools.label.server import LabelServer

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-
 from headscope.errors import InputError
 
 PATTERNS = Path(__file__).parents[2] / "conf" / "data" / "patterns.yaml"

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headscope.data_modules.patterns.labels import CLASSES, NAME_COLUMNS, MapName
-
 from headscope.errors import InputError
 
 LABEL, UNDO, EXPORT = "label", "undo", "export"

@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.patterns.labels import MapName
 from headscope.data_modules.patterns.maps import PatternMap, pattern_maps
-
 from headscope.errors import InputError
 
 TOGETHER = 12  # maps computed at once: opening inputs and tokenizer costs more than a pass

@@ -10,11 +10,10 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from headscope.data_modules.patterns.labels import CLASSES
+from headscope.errors import InputError
 from headscope.tools.label.classes import DEFINITIONS
 from headscope.tools.label.maps import MapSource
 from headscope.tools.label.session import Conflict, LabelSession
-
-from headscope.errors import InputError
 
 HOST = "127.0.0.1"
 LONGEST_REQUEST = 10_000

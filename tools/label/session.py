@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, write_labels
+from headscope.errors import InputError
 from headscope.tools.label.agreement import agreement
 from headscope.tools.label.journal import LABEL, UNDO, Action, Journal
-
-from headscope.errors import InputError
 
 EVERYBODY = ""  # whose actions any tab may undo: those from before the server was started
 

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+
 from headscope.data_modules.batches.examples import (
     Encoded,
     Example,
@@ -19,7 +21,6 @@ from headscope.data_modules.batches.examples import (
 from headscope.data_modules.batches.map_store import MapStore
 from headscope.data_modules.batches.word_vectors import VectorTable
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 CLS, SEP, PAD = 101, 102, 0
 ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -5,6 +5,7 @@ import logging
 
 import numpy as np
 import pytest
+
 from headscope.data_modules.batches import map_store
 from headscope.data_modules.batches.map_store import MapStore
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from headscope.data_modules.batches.word_pooling import WordPooler, columns_by_index, columns_by_product, pool_hidden
 
 # [CLS] is ROOT (0), [SEP] and padding have no word (-1). Words are split in three, in two, or have no piece.

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
-from headscope.data_modules.batches.word_vectors import PackagedGlove, VectorTable, load_vectors
 
+from headscope.data_modules.batches.word_vectors import PackagedGlove, VectorTable, load_vectors
 from headscope.errors import InputError
 
 ROWS = {"the": [0.5, -1.0, 2.0], "cat": [1.25, 0.0, -3.5], "dog": [9.0, 9.0, 9.0], "n't": [-0.5, 0.25, 1e-3]}

@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 import torch
-from headscope.data_modules.encoders.attention import streamed_attention, weights_go_to
-from headscope.data_modules.encoders.frozen import FrozenEncoder
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
+from headscope.data_modules.encoders.attention import streamed_attention, weights_go_to
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, InputError
 
 STREAMED = ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "modernbert", "gpt2", "llama"]

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 import torch
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.encoders.attention import weights_go_to
 from headscope.data_modules.encoders.gradient import GradientEncoder
 from headscope.data_modules.segments import SegmentDataModule
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
-
 from headscope.errors import ConfigError, InputError
 from tests.conftest import MINILM, TINY
 

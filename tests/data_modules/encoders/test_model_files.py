@@ -6,6 +6,7 @@ import sys
 
 import huggingface_hub.constants
 import pytest
+
 from headscope.data_modules.encoders.model_files import (
     PACKAGED_SHA256,
     files_sha256,
@@ -14,7 +15,6 @@ from headscope.data_modules.encoders.model_files import (
     weight_files,
     weights_sha256,
 )
-
 from headscope.errors import InputError
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.weight_change import add_change, change_file, low_rank_change, main
 from safetensors.torch import save_file
 from torch import nn
 
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.weight_change import add_change, change_file, low_rank_change, main
 from headscope.errors import InputError
 
 

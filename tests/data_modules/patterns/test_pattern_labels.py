@@ -1,6 +1,7 @@
 """Tables of labels: what is written is read back, what cannot be is named by its line; two passes side by side."""
 
 import pytest
+
 from headscope.data_modules.patterns.labels import (
     COLUMNS,
     Label,
@@ -11,7 +12,6 @@ from headscope.data_modules.patterns.labels import (
     unlabelled,
     write_labels,
 )
-
 from headscope.errors import InputError
 
 HEADER = ",".join(COLUMNS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.data_modules.patterns.synthetic import CLS, LENGTHS, SEP, synthetic_map, synthetic_maps
 

@@ -1,6 +1,7 @@
 """Antecedents by rule: each baseline on small examples by hand."""
 
 import pytest
+
 from headscope.data_modules.readers.antecedents import BASELINES, candidates, nearest, rules, same_head_word
 from headscope.data_modules.readers.mentions import Mention
 

@@ -1,8 +1,8 @@
 """Articles: titles, sections and paragraphs of WikiText and of plain text, and what cannot be read."""
 
 import pytest
-from headscope.data_modules.readers.articles import Article, is_title, read_articles, text_files
 
+from headscope.data_modules.readers.articles import Article, is_title, read_articles, text_files
 from headscope.errors import InputError
 
 WIKI = """\

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from headscope.data_modules.readers.conll2012 import head_word, parse, read_conll2012
 
+from headscope.data_modules.readers.conll2012 import head_word, parse, read_conll2012
 from headscope.errors import InputError
 from tests.data_modules.conftest import message_about, written_and_read
 

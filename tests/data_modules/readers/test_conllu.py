@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
 
+from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
 from headscope.errors import InputError
 
 

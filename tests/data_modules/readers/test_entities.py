@@ -1,8 +1,8 @@
 """Entity= brackets: spans, groups, head words and kinds by hand, and the file and line of what is wrong."""
 
 import pytest
-from headscope.data_modules.readers.entities import is_plural, read_entity_documents
 
+from headscope.data_modules.readers.entities import is_plural, read_entity_documents
 from tests.data_modules.conftest import message_about, written_and_read
 
 

@@ -1,6 +1,7 @@
 """Linguistic features and links of words, by hand."""
 
 import pytest
+
 from headscope.data_modules.readers.features import FEATURES, LINKS, NEGATIONS, bit, word_features, word_links
 
 NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = 1, 2, 4, 8, 16, 32, 64, 128

@@ -1,6 +1,7 @@
 """Mentions: number, gender and person by hand, and who agrees with whom."""
 
 import pytest
+
 from headscope.data_modules.readers.mentions import Mention, mention, pronoun_number
 
 

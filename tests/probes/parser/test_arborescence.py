@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from headscope.probes.parser.arborescence import best_tree, best_trees
 
 

@@ -1,4 +1,5 @@
 import torch
+
 from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
 
 RELATIONS = ["nsubj", "punct", "root"]

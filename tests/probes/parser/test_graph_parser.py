@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
-from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
 from torch.utils.data import DataLoader
 
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
+from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
+from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
 from tests.probes.test_trees import random_tree
 
 FACTS = {"layers": 2, "heads": 3, "vector_size": 4, "relations": ["nsubj", "punct", "root"]}

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from headscope.probes.parser.pair_scores import PairScores, summed_by_products, summed_in_bags
 
 BATCH, WORDS, MAPS, SIZE = 3, 4, 5, 2

@@ -1,5 +1,7 @@
 import pytest
 import torch
+from torch import nn
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.word_encoder import from_store
 from headscope.probes.parser.scorers import (
@@ -10,7 +12,6 @@ from headscope.probes.parser.scorers import (
     distance_features,
     query_first,
 )
-from torch import nn
 
 LAYERS, HEADS, SIZE, WORDS = 2, 3, 4, 5
 FACTS = {"layers": LAYERS, "heads": HEADS, "vector_size": SIZE}

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.labelled_maps import MapExample, PatternDataModule, collate_maps
-from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
-from headscope.data_modules.patterns.synthetic import synthetic_maps
-from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn
-from headscope.probes.patterns.files import save_pattern_cnn
-from headscope.probes.patterns.net import PatternNet
-from headscope.probes.patterns.rules import PatternRules
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.labelled_maps import MapExample, PatternDataModule, collate_maps
+from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
+from headscope.data_modules.patterns.synthetic import synthetic_maps
 from headscope.errors import ConfigError, InputError
+from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn
+from headscope.probes.patterns.files import save_pattern_cnn
+from headscope.probes.patterns.net import PatternNet
+from headscope.probes.patterns.rules import PatternRules
 
 FACTS = {
     "kind": "patterns",

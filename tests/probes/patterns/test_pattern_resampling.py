@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from headscope.probes.patterns.augmentation import augmented, relabelled
 from headscope.probes.patterns.resampling import CLS, SEP, column_kinds, even_widths, overlaps, resampled, sentence_pictures
 

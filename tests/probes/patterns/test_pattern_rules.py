@@ -4,10 +4,11 @@ from itertools import product
 
 import pytest
 import torch
+from sklearn.metrics import f1_score
+
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.resampling import CLS, SEP
 from headscope.probes.patterns.rules import GRIDS, best_thresholds, map_measures, ruled_classes
-from sklearn.metrics import f1_score
 
 TOKENS = torch.tensor([[CLS, 0, 0, SEP, 0, 0, SEP, -100]])
 REAL = torch.tensor([[True] * 7 + [False]])

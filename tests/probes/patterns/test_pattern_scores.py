@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, precision_recall_fscore_support
+
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.scores import (
     BINS,
@@ -16,7 +18,6 @@ from headscope.probes.patterns.scores import (
     reliability_rows,
 )
 from headscope.probes.patterns.table import joined_folds
-from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
 MAPS = 120
 

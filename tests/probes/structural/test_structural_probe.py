@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.stats import spearmanr
+
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.probe import StructuralProbe, distance_loss
 from headscope.probes.structural.trees import tree_distances
-from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.stats import spearmanr
-
 from tests.probes.test_trees import random_tree
 
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from headscope.probes.structural.trees import average_ranks, spanning_tree, spearman_rows, tree_distances
 from scipy.sparse.csgraph import floyd_warshall, minimum_spanning_tree
 from scipy.stats import rankdata, spearmanr
+
+from headscope.probes.structural.trees import average_ranks, spanning_tree, spearman_rows, tree_distances
 
 
 def random_tree(words, random):
