@@ -1,6 +1,5 @@
 """What all analyses share: sums over inputs that add up across processes, and findings at the end."""
 
-from collections.abc import Mapping
 from typing import TypedDict
 
 import numpy as np
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -31,17 +31,17 @@ class Analysis(Metric):
     kind: str | tuple[str, ...]  # of data
     takes = "attention"  # what the maps must hold
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
         kinds = (self.kind,) if isinstance(self.kind, str) else self.kind
-        if facts["kind"] not in kinds:
+        if facts.kind not in kinds:
             needed = f"{type(self).__name__} needs data={' or data='.join(kinds)}"
-            raise ConfigError(f"analyses: {needed}, found data of kind {facts['kind']}.")
-        if facts["maps"] != self.takes:
+            raise ConfigError(f"analyses: {needed}, found data of kind {facts.kind}.")
+        if facts.maps != self.takes:
             raise ConfigError(
-                f"analyses: {type(self).__name__} needs maps of {self.takes}, found {facts['maps'] or 'no maps'}."
+                f"analyses: {type(self).__name__} needs maps of {self.takes}, found {facts.maps or 'no maps'}."
             )
-        self.layers, self.heads = facts["layers"], facts["heads"]
+        self.layers, self.heads = facts.layers, facts.heads
 
     def add_sum(self, name: str, *shape: int, dtype: torch.dtype = torch.float64) -> None:
         """A state that starts at zero."""

@@ -1,7 +1,7 @@
 """Which heads attend alike (Clark, section 6): Jensen-Shannon distances of all pairs of heads, drawn in the plane."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.entropy import SMALLEST, smoothed
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -22,10 +23,10 @@ class HeadDistances(Analysis):
 
     kind = "segments"
 
-    def __init__(self, facts: Mapping, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
+    def __init__(self, facts: Facts, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
         super().__init__(facts)
         self.smoothing, self.seed = RELEASED_SMOOTHING if released else 0.0, seed
-        self.relation_heads = relation_heads_of(Path(relations_run), facts["encoder_sha256"]) if relations_run else []
+        self.relation_heads = relation_heads_of(Path(relations_run), facts.encoder_sha256) if relations_run else []
         self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
         self.add_sum("tokens")
 

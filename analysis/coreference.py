@@ -1,7 +1,5 @@
 """Coreference by single heads (Clark, section 4.3, Table 2)."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -9,6 +7,7 @@ from torch import Tensor
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.analysis.folds import FOLDS, held_out
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.antecedents import BASELINES
 from headscope.data_modules.readers.mentions import KINDS
@@ -22,7 +21,7 @@ class CoreferenceHeads(Analysis):
 
     kind = "documents"
 
-    def __init__(self, facts: Mapping, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         self.replicates, self.seed = require_replicates(replicates), seed
         # Rows: every head among the mentions, every head among all words, then the baselines.

@@ -1,13 +1,12 @@
 """How much a head's attention changed between two models on the same inputs (Kovaleva, section 4.3, Figure 5)."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.analysis.analysis import Analysis, Findings, flat_maps
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -17,9 +16,9 @@ class HeadDrift(Analysis):
 
     kind = "glue"
 
-    def __init__(self, facts: Mapping, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
-        if not facts["compared"]:
+        if not facts.tuned:
             raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned=.")
         self.replicates, self.seed = require_replicates(replicates), seed
         maps = self.layers * self.heads

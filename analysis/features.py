@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
 from headscope.analysis.links import largest, link_attention, link_places
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
 from headscope.errors import ConfigError
@@ -24,11 +25,11 @@ class FeatureAttention(Analysis):
 
     kind = ("glue", "treebank_tokens")
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        if not facts["features"]:
+        if not facts.features:
             raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.")
-        self.models = ("", "tuned_") if facts["compared"] else ("",)
+        self.models = ("", "tuned_") if facts.tuned else ("",)
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
 

@@ -1,7 +1,5 @@
 """Frame-semantic links by single heads (Kovaleva, section 4.2): from a target to its core elements and back."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -11,6 +9,7 @@ from headscope.analysis.analysis import Findings, flat_maps, head_name
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
 from headscope.analysis.links import largest, link_attention, link_places
 from headscope.analysis.shown_maps import ShowsMaps
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 
 DIRECTIONS = ("target_to_element", "element_to_target")
@@ -21,10 +20,10 @@ class FrameHeads(ShowsMaps):
 
     kind = "frames"
 
-    def __init__(self, facts: Mapping, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(self, facts: Facts, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         self.percentile, self.replicates, self.seed = percentile, require_replicates(replicates), seed
-        self.filters, self.shown = facts["filters"], facts["shown"]
+        self.filters, self.shown = facts.filters, facts.drawn
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
         self.add_sum("inputs")

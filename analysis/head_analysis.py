@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from headscope.analysis.analysis import Analysis, Findings
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -14,7 +15,7 @@ from headscope.errors import ConfigError
 class HeadAnalysis(pl.LightningModule):
     """Shows each batch to every analysis; learns nothing."""
 
-    def __init__(self, analyses: Mapping[str, Callable[[Mapping], Analysis]], facts: Mapping) -> None:
+    def __init__(self, analyses: Mapping[str, Callable[[Facts], Analysis]], facts: Facts) -> None:
         super().__init__()
         if not analyses:
             raise ConfigError("analyses=[]: name at least one.")

@@ -1,13 +1,12 @@
 """Importance of attention by the class of the token attended to (Clark, Figure 3); the maps are those of gradients."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headscope.analysis.analysis import Findings, flat_maps
 from headscope.analysis.input_means import InputMeans
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
 
@@ -20,7 +19,7 @@ class TargetImportance(InputMeans):
     kind = "segments"
     takes = "gradients"
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts, [f"importance_of_{name}" for name in CLASSES])
 
     def update(self, batch: AttentionBatch) -> None:

@@ -1,18 +1,19 @@
 """Quantities that each input has or has not, averaged over those that have them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.analysis.analysis import Analysis
+from headscope.contracts import Facts
 
 
 class InputMeans(Analysis):
     """Sums of some named quantities of every head, and how many inputs have each."""
 
-    def __init__(self, facts: Mapping, quantities: Sequence[str]) -> None:
+    def __init__(self, facts: Facts, quantities: Sequence[str]) -> None:
         super().__init__(facts)
         self.quantities = tuple(quantities)
         self.add_sum("total", len(quantities), self.layers * self.heads)

@@ -1,13 +1,12 @@
 """Which pattern each head shows on how many inputs (Kovaleva, section 4.1), as a trained network sees it."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headscope.analysis.analysis import Analysis, Findings, flat_maps
 from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
@@ -25,14 +24,14 @@ class PatternShares(Analysis):
     kind = ("glue", "segments", "treebank_tokens")
 
     def __init__(
-        self, facts: Mapping, classifier: nn.Module, confidence: float = 0.5, replicates: int = 200, seed: int = 0
+        self, facts: Facts, classifier: nn.Module, confidence: float = 0.5, replicates: int = 200, seed: int = 0
     ) -> None:
         super().__init__(facts)
         if not 0 <= confidence <= 1:
             raise ConfigError(f"analyses: confidence={confidence}: expected a probability.")
         self.classifier, self.confidence = classifier.eval().requires_grad_(False), confidence
         self.replicates, self.seed = require_replicates(replicates), seed
-        self.models = ("", "tuned_") if facts["compared"] else ("",)
+        self.models = ("", "tuned_") if facts.tuned else ("",)
         maps = self.layers * self.heads
         self.add_sum("counts", len(self.models), len(OUTCOMES), maps)
         self.add_sum("sure", len(self.models), maps)

@@ -11,6 +11,7 @@ from headscope.analysis.bootstrap import interval, poisson_weights, require_repl
 from headscope.analysis.folds import FOLDS, held_out
 from headscope.analysis.shown_maps import ShowsMaps
 from headscope.analysis.significance import holm, mcnemar
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, did_you_mean, require_choice
 
@@ -28,7 +29,7 @@ class RelationHeads(ShowsMaps):
 
     def __init__(
         self,
-        facts: Mapping,
+        facts: Facts,
         relations: Sequence[str] | str | None = None,
         subtypes: bool = True,
         possessive: str = "text",
@@ -40,9 +41,9 @@ class RelationHeads(ShowsMaps):
         require_choice("analyses.relations.possessive", possessive, ("text", "released"))
         self.released_possessive, self.min_count = possessive == "released", min_count
         self.replicates, self.seed = require_replicates(replicates), seed
-        self.names, members = relation_rows(facts["relations"], relations, subtypes)
-        self.shown = facts["shown"]
-        clitic = [name in POSSESSIVE for name in facts["relations"]]
+        self.names, members = relation_rows(facts.relations, relations, subtypes)
+        self.shown = facts.drawn
+        clitic = [name in POSSESSIVE for name in facts.relations]
         self.register_buffer("members", members, persistent=False)
         self.register_buffer("is_possessive", torch.tensor(clitic), persistent=False)
         maps, rows = len(DIRECTIONS) * self.layers * self.heads, len(self.names)

@@ -9,6 +9,7 @@ from torch import Tensor
 from headscope.analysis.analysis import Findings, flat_maps
 from headscope.analysis.entropy import row_entropy
 from headscope.analysis.input_means import InputMeans
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
 
@@ -23,7 +24,7 @@ class SurfacePatterns(InputMeans):
 
     kind = "segments"
 
-    def __init__(self, facts: Mapping, released: bool = False) -> None:
+    def __init__(self, facts: Facts, released: bool = False) -> None:
         super().__init__(facts, QUANTITIES)
         self.smoothing = RELEASED_SMOOTHING if released else 0.0
 

@@ -30,7 +30,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     for analyses, required in (((SurfacePatterns,), 2), ((SurfacePatterns, HeadDistances), 3)):
         names = " and ".join({SurfacePatterns: "surface", HeadDistances: "clusters"}[kind] for kind in analyses)
         what = f"pass that feeds {names} / sdpa pass, {SEGMENTS} segments of up to 128 tokens"
-        metrics = [kind(data.facts) for kind in analyses]
+        metrics = [kind(data.facts()) for kind in analyses]
         times = interleaved(one_pass(data, batches, metrics), bare_pass(floor, batches), repeats)
         yield Comparison(what, *times, required, "at most")
     yield against_numpy(data, batches, repeats)

@@ -51,7 +51,7 @@ def require_same_batches(stored: TreebankDataModule, streamed: TreebankDataModul
 
 def training(data: TreebankDataModule) -> Work:
     """One epoch over a datamodule; calling it again goes on with the same parser."""
-    parser = GraphParser(scorer=AttentionScorer, facts=data.facts, lr=0.1)
+    parser = GraphParser(scorer=AttentionScorer, facts=data.facts(), lr=0.1)
     optimizer = torch.optim.Adam(parser.parameters(), lr=parser.lr)
 
     def epoch() -> None:

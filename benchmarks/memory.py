@@ -93,7 +93,7 @@ def stream_sentences(file: str, encoder: str) -> int:
 def stream_segments(file: str, encoder: str) -> int:
     """All analyses of running text; returns over how many segments."""
     data = ready(SegmentDataModule(encoder=FrozenEncoder(encoder), test=file, limit=None))
-    metrics = [SurfacePatterns(data.facts), HeadDistances(data.facts)]
+    metrics = [SurfacePatterns(data.facts()), HeadDistances(data.facts())]
     for host_batch in data.test_dataloader():
         batch = data.on_after_batch_transfer(host_batch, 0)
         for metric in metrics:

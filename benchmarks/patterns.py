@@ -20,7 +20,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     encoder = FrozenEncoder(encoder_name)
     data = ready(GlueDataModule(TASK, encoder=encoder, limit=PAIRS))
     batches = list(data.test_dataloader())
-    shares = PatternShares(data.facts, load_pattern_cnn(PACKAGED))
+    shares = PatternShares(data.facts(), load_pattern_cnn(PACKAGED))
     times = interleaved(one_pass(data, batches, [shares]), bare_pass(plain_model(encoder, "sdpa"), batches), repeats)
     what = f"pass that classifies all {encoder.layers * encoder.heads} maps / sdpa pass, {PAIRS} pairs of {TASK}"
     yield Comparison(what, *times, REQUIRED, "at most")

@@ -39,10 +39,10 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
         batches = [data.on_after_batch_transfer(batch, 0) for batch in host_batches]
     floor = bare_pass(plain_model(encoder, "sdpa"), host_batches)
     for shuffles in (0, 19):
-        times = interleaved(partial(score_all, data.facts, batches, shuffles), floor, repeats)
+        times = interleaved(partial(score_all, data.facts(), batches, shuffles), floor, repeats)
         what = f"scores of {len(ROLES)} roles, {shuffles} shuffles / sdpa pass, {SENTENCES} sentences"
         yield Comparison(what, *times, 1, "at most")
-    batch, names = batches[0], data.facts["relations"]
+    batch, names = batches[0], data.facts().relations
     assert_close(scores(batch, names)[:LOOPED], looped(batch, names), atol=1e-5, rtol=1e-5)
     ours, loop = interleaved(partial(scores, batch, names), partial(looped, batch, names), repeats)
     what = f"scores of one input / loop over its heads and tokens, {batch.mask.shape[1]} tokens"

@@ -200,8 +200,8 @@ def _hub_example(row: dict, columns: tuple[str, ...], where: str, task: Task) ->
 
 def require_task(facts: Mapping) -> Task:
     """The task of the data; an error where the data is of another kind, or the model not in float32."""
-    if facts["kind"] != GlueDataModule.kind:
-        raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts['kind']}.")
-    if facts["model"]["dtype"] != "float32":
+    if facts.kind != GlueDataModule.kind:
+        raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts.kind}.")
+    if facts.model["dtype"] != "float32":
         raise ConfigError(f"encoder.dtype={facts['model']['dtype']}: a classifier is float32; trainer.precision= lowers it.")
-    return TASKS[facts["task"]]
+    return TASKS[facts.task]

@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.model_files import model_folder, weights_sha256
 from headscope.data_modules.glue import require_task
@@ -38,7 +39,7 @@ class DisableSweep(pl.LightningModule):
 
     def __init__(
         self,
-        facts: Mapping,
+        facts: Facts,
         folder: str,
         units: str = "heads",
         how: str = "uniform",
@@ -53,13 +54,13 @@ class DisableSweep(pl.LightningModule):
         if replicates < 1:
             raise ConfigError(f"module.replicates={replicates}: expected at least 1.")
         self.task, self.folder = require_task(facts), Path(folder)
-        self.layers, self.heads = facts["layers"], facts["heads"]
+        self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         self.importance = importance and units == "heads"
-        if facts["model"]["init"] != "pretrained":
+        if facts.model["init"] != "pretrained":
             raise ConfigError(f"encoder.init={facts['model']['init']}: only a trained model can be swept.")
-        folders = list(dict.fromkeys([Path(facts["model"]["folder"]), *map(model_folder, checkpoints)]))
-        self.models = torch.nn.ModuleList(self._open(folder, facts["model"]["remote"]) for folder in folders)
+        folders = list(dict.fromkeys([Path(facts.model["folder"]), *map(model_folder, checkpoints)]))
+        self.models = torch.nn.ModuleList(self._open(folder, facts.model["remote"]) for folder in folders)
         weights = [weights_sha256(str(folder), folder, None) for folder in folders]
         self.identity = f"{units} {how} {self.importance} {weights}"
         self.seen = PerInput("labels", "outputs", "importance")

@@ -1,6 +1,6 @@
 """Fine-tuning on GLUE (Kovaleva, section 3): the whole encoder learns, with the recipe of the paper."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytorch_lightning as pl
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.shares import mean_of_all
 from headscope.data_modules.glue import require_task
@@ -26,7 +27,7 @@ class GlueClassifier(pl.LightningModule):
 
     def __init__(
         self,
-        facts: Mapping,
+        facts: Facts,
         lr: float = 2e-5,
         weight_decay: float = 0.01,
         dropout: float | int | None = None,
@@ -36,12 +37,12 @@ class GlueClassifier(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.task = require_task(facts)
-        source = facts["model"]
+        source = facts.model
         self.model: PreTrainedModel = load_classifier(
             source["folder"], self.task, source["init"], seed, remote=source["remote"], dropout=dropout
         )
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
-        self.disable, self.how = require_heads(disable, facts["layers"], facts["heads"]), how
+        self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
         self.rows: list[dict[str, object]] = []
 

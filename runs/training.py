@@ -48,7 +48,7 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
         raise ConfigError("analyses=…: need module=head_analysis, as in experiment=clark_surface.")
     datamodule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
-    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
+    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
     trainer = build_trainer(cfg, loggers)
     metrics = run_stages(cfg, trainer, module, datamodule)
     findings = module.findings()

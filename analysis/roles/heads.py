@@ -12,6 +12,7 @@ from headscope.analysis.roles.scores import bias_scores, entropy_scores, shuffle
 from headscope.analysis.roles.tables import broad_roles, head_histogram, histogram_rows, overlap_rows, quantile_rows
 from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, role_p_values
 from headscope.analysis.significance import CORRECTIONS
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, require_choice
 
@@ -30,7 +31,7 @@ class HeadRoles(Analysis):
 
     def __init__(
         self,
-        facts: Mapping,
+        facts: Facts,
         sieves: Mapping[str, SieveFunction],
         tau: float | int | str = 3,
         level: float = 0.05,
@@ -49,7 +50,7 @@ class HeadRoles(Analysis):
             raise ConfigError(f"analyses.roles.level={level}: expected a number between 0 and 1.")
         if permutations < 0:
             raise ConfigError(f"analyses.roles.permutations={permutations}: expected 0 or more.")
-        self.sieves, self.relations = dict(sieves), list(facts["relations"])
+        self.sieves, self.relations = dict(sieves), list(facts.relations)
         self.tau, self.level, self.correction = tau, level, correction
         self.permutations, self.seed = permutations, seed
         self.ddof = 0 if released else 1
@@ -57,7 +58,7 @@ class HeadRoles(Analysis):
         windows = [RELEASED_WINDOWS.get(name, 0) if released else 0 for name in self.sieves]
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
         self.times_entropy = [place for place, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
-        self.compared = facts["compared"]
+        self.compared = facts.tuned
         for name in ("scores", "defined", "tuned"):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_sum("shuffled", permutations, self.layers * self.heads, len(self.sieves))

@@ -1,12 +1,13 @@
 """Graph parsers over frozen attention (Clark, section 5): for each word, a distribution over its heads."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.shares import mean_of_all
 from headscope.errors import require_choice
@@ -20,8 +21,8 @@ class GraphParser(Probe):
 
     def __init__(
         self,
-        scorer: Callable[[Mapping], nn.Module],
-        facts: Mapping,
+        scorer: Callable[[Facts], nn.Module],
+        facts: Facts,
         lr: float = 0.01,
         decode: str = "argmax",
         control: bool = False,
@@ -31,8 +32,8 @@ class GraphParser(Probe):
         self.decode = decode
         self.scorer = scorer(facts)
         self.control_scorer = copy.deepcopy(self.scorer) if control else None
-        self.attachments = AttachmentScore(facts["relations"])
-        self.control_attachments = AttachmentScore(facts["relations"])
+        self.attachments = AttachmentScore(facts.relations)
+        self.control_attachments = AttachmentScore(facts.relations)
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         scored = batch.gold["punctuation"] == 0

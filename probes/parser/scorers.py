@@ -3,12 +3,11 @@
 A scorer takes its shape from the facts of the data and returns scores (batch, candidate, word).
 """
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.parser.pair_scores import Maps, PairScores
 
@@ -20,10 +19,10 @@ DISTANCE_FEATURES = 3 + len(DISTANCES)
 class AttentionScorer(nn.Module):
     """Attention only: every head has one weight for each direction."""
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
-        self.head_to_dependent = nn.Parameter(torch.zeros(facts["layers"], facts["heads"]))
-        self.dependent_to_head = nn.Parameter(torch.zeros(facts["layers"], facts["heads"]))
+        self.head_to_dependent = nn.Parameter(torch.zeros(facts.layers, facts.heads))
+        self.dependent_to_head = nn.Parameter(torch.zeros(facts.layers, facts.heads))
 
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
@@ -44,12 +43,12 @@ class AttentionWordScorer(nn.Module):
     Since W(v_i ⊕ v_j) = A v_i + B v_j, no tensor over pairs of words and vector sizes is ever made.
     """
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
-        self.maps = facts["layers"] * facts["heads"]
+        self.maps = facts.layers * facts.heads
         # Per map: the query's and the key's share in the weight of the map and of its transpose.
-        self.query = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
-        self.key = nn.Linear(facts["vector_size"], 2 * self.maps, bias=False)
+        self.query = nn.Linear(facts.vector_size, 2 * self.maps, bias=False)
+        self.key = nn.Linear(facts.vector_size, 2 * self.maps, bias=False)
         nn.init.zeros_(self.query.weight)
         nn.init.zeros_(self.key.weight)
 
@@ -65,10 +64,10 @@ def query_first(batch: AttentionBatch) -> Maps:
 class DistanceWordScorer(nn.Module):
     """Distances and words, without attention: one hidden layer over both vectors and the distance."""
 
-    def __init__(self, facts: Mapping, hidden: int = 256) -> None:
+    def __init__(self, facts: Facts, hidden: int = 256) -> None:
         super().__init__()
-        self.candidate = nn.Linear(facts["vector_size"], hidden)
-        self.word = nn.Linear(facts["vector_size"], hidden, bias=False)
+        self.candidate = nn.Linear(facts.vector_size, hidden)
+        self.word = nn.Linear(facts.vector_size, hidden, bias=False)
         self.distance = nn.Linear(DISTANCE_FEATURES, hidden, bias=False)
         self.score = nn.Linear(hidden, 1, bias=False)
 
@@ -82,7 +81,7 @@ class DistanceWordScorer(nn.Module):
 class RightBranchingScorer(nn.Module):
     """The head is the next word; ROOT for the last."""
 
-    def __init__(self, facts: Mapping) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__()
 
     def forward(self, batch: AttentionBatch) -> Scores:

@@ -1,11 +1,11 @@
 """What all classifiers of attention patterns share: the same scores and tables of the same maps."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 
 from jaxtyping import Float
 from torch import Tensor
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.base import Probe
@@ -23,12 +23,12 @@ from headscope.probes.patterns.scores import (
 class PatternClassifier(Probe):
     """A subclass says how likely each class of a map is."""
 
-    def __init__(self, facts: Mapping, lr: float = 0.0) -> None:
+    def __init__(self, facts: Facts, lr: float = 0.0) -> None:
         super().__init__(lr)
-        if facts["kind"] != "patterns":
-            raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts['kind']}.")
-        self.classes, self.names = facts["classes"], facts["tested"]
-        self.agreement = agreement_rows(facts["label_pairs"], self.classes)
+        if facts.kind != "patterns":
+            raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts.kind}.")
+        self.classes, self.names = facts.patterns.classes, facts.patterns.tested
+        self.agreement = agreement_rows(facts.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
         self.tables: dict[str, list[dict]] = {}
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.patterns.augmentation import augmented, relabelled
 from headscope.probes.patterns.classifier import PatternClassifier
@@ -22,7 +23,7 @@ class PatternCNN(PatternClassifier):
 
     def __init__(
         self,
-        facts: Mapping,
+        facts: Facts,
         lr: float = 0.003,
         weight_decay: float = 0.01,
         size: int = 32,
@@ -38,11 +39,11 @@ class PatternCNN(PatternClassifier):
     ) -> None:
         super().__init__(facts, lr)
         self.weight_decay, self.smoothing, self.relabel, self.seed = weight_decay, smoothing, relabel, seed
-        self.labels_sha256: str = facts["labels_sha256"]
+        self.labels_sha256: str = facts.patterns.labels_sha256
         self.augmentation = dict(augmentation or {})
         self.net = PatternNet(len(self.classes), size, channels, axes, dropout)
         self.net.temperature.fill_(temperature)
-        self.register_buffer("class_weights", class_weights(facts["class_counts"], balance), persistent=False)
+        self.register_buffer("class_weights", class_weights(facts.patterns.class_counts, balance), persistent=False)
 
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
         return self.net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)

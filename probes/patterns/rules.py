@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError
@@ -26,7 +27,7 @@ GRIDS = {
 class PatternRules(PatternClassifier):
     """Thresholds are those of a small grid that do best on the maps of the training part, found before a test."""
 
-    def __init__(self, facts: Mapping, thresholds: Mapping[str, float] | None = None) -> None:
+    def __init__(self, facts: Facts, thresholds: Mapping[str, float] | None = None) -> None:
         super().__init__(facts)
         given = {name: grid[len(grid) // 2] for name, grid in GRIDS.items()} | dict(thresholds or {})
         self.register_buffer("thresholds", torch.tensor([given[name] for name in MEASURES]))

@@ -1,11 +1,10 @@
 """The structural probe of Hewitt and Manning: a projection in which squared distance is tree distance."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.shares import mean_of_all
 from headscope.probes.base import Probe
@@ -16,9 +15,9 @@ from headscope.probes.structural.trees import tree_distances
 class StructuralProbe(Probe):
     """Learns a low-rank projection of one layer's hidden states."""
 
-    def __init__(self, facts: Mapping, rank: int = 64, lr: float = 3e-3) -> None:
+    def __init__(self, facts: Facts, rank: int = 64, lr: float = 3e-3) -> None:
         super().__init__(lr)
-        self.projection = nn.Parameter(torch.empty(facts["hidden_size"], rank).uniform_(-0.05, 0.05))
+        self.projection = nn.Parameter(torch.empty(facts.hidden_size, rank).uniform_(-0.05, 0.05))
         self.structure = StructuralScore()
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch word word"]:

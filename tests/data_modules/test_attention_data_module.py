@@ -260,13 +260,13 @@ def test_provenance_by_hand(random_encoder, tmp_path, treebank, ready):
     }
     assert provenance["encoder"] == encoder.identity
     assert (provenance["examples"], provenance["skipped"]) == ({"test": 2}, {"test": 0})
-    assert data.facts["vector_size"] == 2
+    assert data.facts().vector_size == 2
 
 
 def test_without_vectors_nothing_is_told_of_them(random_encoder, of_sample):
     data = of_sample(random_encoder("bert"))
     assert data.provenance["vectors"] is None
-    assert data.facts["vector_size"] == 0
+    assert data.facts().vector_size == 0
 
 
 def test_stored_maps_equal_streamed_ones(minilm, of_sample):

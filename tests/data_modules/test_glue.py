@@ -111,9 +111,9 @@ def test_every_task_reads_the_packaged_sample(task, minilm):
     for split, file in (("train", folder / "train.tsv"), ("val", dev)):
         assert len(data.examples[split]) == len(file.read_text().splitlines()) - 1
     assert {len(example.words) for example in data.examples["train"]} == {1 if task == "sst2" else 2}
-    assert data.facts["task"] == task
-    assert (data.facts["kind"], data.facts["features"], data.facts["compared"]) == ("glue", False, False)
-    assert require_task(data.facts) is TASKS[task]
+    assert data.facts().task == task
+    assert (data.facts().kind, data.facts().features, data.facts().tuned) == ("glue", False, False)
+    assert require_task(data.facts()) is TASKS[task]
 
 
 @pytest.mark.parametrize("task", OFFICIAL)

@@ -120,9 +120,9 @@ def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
 def test_facts_and_provenance_count_what_is_learnt_from(table):
     data = table(fold=0, watched=False, synthetic=10)
     labels = Counter(data.rows[place].label for place in data.places.train)
-    assert data.facts["class_counts"] == [labels[label] for label in CLASSES]
-    assert len(data.facts["label_pairs"]) == 8
-    assert len(data.facts["tested"]) == len(data.places.test)
+    assert data.facts().patterns.class_counts == [labels[label] for label in CLASSES]
+    assert len(data.facts().patterns.label_pairs) == 8
+    assert len(data.facts().patterns.tested) == len(data.places.test)
     assert data.provenance["examples"] == {"train": len(data.places.train) + 10, "test": len(data.places.test)}
     assert sum(data.provenance["left_out"].values()) == len(data.places.left_out)
 

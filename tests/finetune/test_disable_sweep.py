@@ -38,7 +38,7 @@ def findings_of(module, data):
 
 
 def score_without(data, heads):
-    module = GlueClassifier(data.facts, disable=heads)
+    module = GlueClassifier(data.facts(), disable=heads)
     run = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False)
     return run.test(module, datamodule=data, verbose=False)[0]["test/main"]
 
@@ -46,7 +46,7 @@ def score_without(data, heads):
 @pytest.mark.parametrize("task", ["rte", "stsb"])
 def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_path, task):
     data = tuned(task)
-    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20), data)
     baseline = score_without(data, [])
     assert found["tables"]["sweep"][0]["baseline"] == pytest.approx(baseline, abs=1e-4)
     changes = found["heads"]["change_without_head"]["value"]
@@ -58,7 +58,7 @@ def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_pa
 
 def test_every_layer(tuned, tmp_path):
     data = tuned()
-    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), units="layers", replicates=20), data)
+    found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), units="layers", replicates=20), data)
     baseline = score_without(data, [])
     for layer in (1, 2, 3):
         expected = score_without(data, [[layer, head] for head in range(1, 5)]) - baseline
@@ -68,14 +68,14 @@ def test_every_layer(tuned, tmp_path):
 
 def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
     data = tuned()
-    whole = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    whole = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20), data)
     files = sorted((tmp_path / "sweep").glob("*.npz"))
     assert len(files) > 1
     files[0].unlink()
     calls = []
     compute = DisableSweep._compute
     monkeypatch.setattr(DisableSweep, "_compute", lambda self, batch: calls.append(1) or compute(self, batch))
-    again = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20), data)
+    again = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20), data)
     assert len(calls) == 1
     assert again == whole
 
@@ -83,11 +83,11 @@ def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
 def test_several_checkpoints_are_averaged(tuned, tmp_path):
     first, second = tuned(seed=0), tuned(seed=1)
     alone = [
-        findings_of(DisableSweep(data.facts, str(tmp_path / f"alone_{place}"), replicates=20), data)
+        findings_of(DisableSweep(data.facts(), str(tmp_path / f"alone_{place}"), replicates=20), data)
         for place, data in enumerate((first, second))
     ]
     both = findings_of(
-        DisableSweep(first.facts, str(tmp_path / "both"), replicates=20, checkpoints=[str(second.encoder.folder)]), first
+        DisableSweep(first.facts(), str(tmp_path / "both"), replicates=20, checkpoints=[str(second.encoder.folder)]), first
     )
     grids = [np.array(found["heads"]["change_without_head"]["value"]) for found in (*alone, both)]
     np.testing.assert_allclose(grids[2], (grids[0] + grids[1]) / 2, atol=1e-9)
@@ -97,7 +97,7 @@ def test_several_checkpoints_are_averaged(tuned, tmp_path):
 
 def test_another_architecture_takes_the_generic_path_and_says_so(tuned, tmp_path):
     data = tuned(arch="distilbert", limit=4)
-    found = findings_of(DisableSweep(data.facts, str(tmp_path / "sweep"), replicates=20, importance=False), data)
+    found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20, importance=False), data)
     assert found["tables"]["sweep"][0]["path"] == "one full pass each"
 
 
@@ -109,7 +109,7 @@ def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_pat
     smaller = random_encoder("bert", name="smaller").folder
     load_classifier(smaller, TASKS["rte"], "pretrained", 0).save_pretrained(tmp_path / "two_layers")
     with pytest.raises(ConfigError, match="has 2 × 4 heads, expected 3 × 4"):
-        DisableSweep(data.facts, str(tmp_path / "sweep"), checkpoints=[str(tmp_path / "two_layers")])
+        DisableSweep(data.facts(), str(tmp_path / "sweep"), checkpoints=[str(tmp_path / "two_layers")])
     with pytest.raises(ConfigError, match="module.units=head"):
-        DisableSweep(data.facts, str(tmp_path / "sweep"), units="head")
+        DisableSweep(data.facts(), str(tmp_path / "sweep"), units="head")
     assert disable_sweep.UNITS.keys() == {"heads", "layers"}

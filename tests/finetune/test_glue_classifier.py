@@ -25,7 +25,7 @@ def trainer(**options):
 
 
 def test_the_learning_rate_warms_up_over_a_tenth_and_falls_to_zero(rte):
-    module = GlueClassifier(rte.facts, lr=0.01)
+    module = GlueClassifier(rte.facts(), lr=0.01)
     rates = []
 
     class Watch(pl.Callback):
@@ -39,7 +39,7 @@ def test_the_learning_rate_warms_up_over_a_tenth_and_falls_to_zero(rte):
 
 
 def test_weights_decay_but_biases_and_layer_norms_do_not(rte):
-    module = GlueClassifier(rte.facts, weight_decay=0.25)
+    module = GlueClassifier(rte.facts(), weight_decay=0.25)
     module.trainer = trainer(max_epochs=1)
     module.trainer.fit(module, datamodule=rte)
     decayed, others = module.trainer.optimizers[0].param_groups
@@ -51,7 +51,7 @@ def test_weights_decay_but_biases_and_layer_norms_do_not(rte):
 
 
 def test_dropout_is_on_while_training_and_off_in_evaluation(rte):
-    module = GlueClassifier(rte.facts)
+    module = GlueClassifier(rte.facts())
     seen = {}
 
     class Watch(pl.Callback):
@@ -86,14 +86,14 @@ def test_dropout_can_be_set_in_every_architecture(random_encoder, arch, init):
 
 def test_a_dropout_that_leaves_nothing_is_refused(rte):
     with pytest.raises(ConfigError, match=r"module.dropout=1: expected a number from 0 to less than 1"):
-        GlueClassifier(rte.facts, dropout=1)
+        GlueClassifier(rte.facts(), dropout=1)
 
 
 @pytest.mark.parametrize("task", ["rte", "stsb"])
 def test_a_model_learns_the_sample_by_heart(random_encoder, task):
     data = GlueDataModule(encoder=random_encoder("bert"), task=task, maps=False, limit=16, batch_size=8)
     data.examples["val"] = data.examples["test"] = data.examples["train"]
-    module = GlueClassifier(data.facts, lr=2e-3)
+    module = GlueClassifier(data.facts(), lr=2e-3)
     run = trainer(max_epochs=40)
     run.fit(module, datamodule=data)
     (scores,) = run.test(module, datamodule=data, verbose=False)
@@ -119,7 +119,7 @@ def test_a_normal_start_keeps_no_weight_and_a_pretrained_one_keeps_the_encoder(r
 
 
 def test_heads_stay_disabled_in_training_and_evaluation(rte):
-    whole, without = (GlueClassifier(rte.facts, disable=disable) for disable in ([], [[1, 1], [2, 3]]))
+    whole, without = (GlueClassifier(rte.facts(), disable=disable) for disable in ([], [[1, 1], [2, 3]]))
     scores = []
     for module in (whole, without):
         run = trainer(max_epochs=1)
@@ -127,11 +127,11 @@ def test_heads_stay_disabled_in_training_and_evaluation(rte):
         scores.append(run.callback_metrics["train/loss"])
     assert scores[0] != scores[1]
     with pytest.raises(ConfigError, match=r"head \[9, 1\]"):
-        GlueClassifier(rte.facts, disable=[[9, 1]])
+        GlueClassifier(rte.facts(), disable=[[9, 1]])
 
 
 def test_the_saved_folder_is_a_plain_model_with_the_same_outputs(rte, tmp_path):
-    module = GlueClassifier(rte.facts)
+    module = GlueClassifier(rte.facts())
     run = trainer(max_epochs=1, callbacks=[SaveModel(str(tmp_path / "model"))])
     run.test(module, datamodule=rte, verbose=False)
     assert not (tmp_path / "model").exists()  # nothing was trained yet

@@ -66,7 +66,7 @@ def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
     cfg = composed(f"experiment={name}")
     cfg.run_dir = str(tmp_path)
     datamodule = instantiate(cfg.data, _convert_="all")
-    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts)
+    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
     trainer = build_trainer(cfg)
     assert isinstance(module, get_class(cfg.module._target_))
     assert trainer.max_epochs == cfg.trainer.max_epochs

@@ -157,7 +157,7 @@ def test_gold_is_padded_in_a_batch(parsed_data, ready):
     assert gold["features"].tolist() == [[CLS, *of_words, SEP], [CLS, 0, 0, SEP, 0, 0, SEP, *[-100] * 4]]
     assert gold["verb_subject"].tolist() == [[2, 1, 8, 7], [-100] * 4]
     assert gold["noun_pronoun"].tolist() == [[4, 1], [-100] * 2]
-    assert data.facts["features"] is True
+    assert data.facts().features is True
 
 
 def test_examples_of_a_split_each_have_their_own_features(parsed_data):
@@ -225,7 +225,7 @@ def test_an_empty_text_has_no_features(gold_of):
 def test_without_a_parser_there_are_no_features(minilm):
     data = GlueDataModule("sst2", encoder=minilm, limit=2)
     assert not {"features", "verb_subject", "noun_pronoun"} & set(data.splits["test"].items[0].example.gold)
-    assert data.facts["features"] is False
+    assert data.facts().features is False
 
 
 @pytest.mark.parametrize("name", ["no_such_pipeline", "/no/such/folder"])

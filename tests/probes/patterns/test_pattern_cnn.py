@@ -178,7 +178,7 @@ def test_training_on_made_up_maps_tells_them_apart(labelled, minilm):
     """Validation is of other made-up maps; what is tested is real, and its tables are all there."""
     data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, real=False, synthetic=200)
     pl.seed_everything(0, verbose=False)
-    module = PatternCNN(data.facts, channels=SMALL, lr=0.01)
+    module = PatternCNN(data.facts(), channels=SMALL, lr=0.01)
     metrics = trained(module, data, epochs=15)
     assert metrics["val/f1"] > 0.6
     assert float(module.net.temperature) != 1
@@ -190,7 +190,7 @@ def test_training_on_made_up_maps_tells_them_apart(labelled, minilm):
 
 def test_rules_learn_their_thresholds_from_what_is_learnt_from(labelled, minilm):
     data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, watched=False, real=False, synthetic=60)
-    module = PatternRules(data.facts)
+    module = PatternRules(data.facts())
     trainer = pl.Trainer(accelerator="cpu", **QUIET)
     trainer.test(module, datamodule=data, verbose=False)
     rows = {row["measure"]: row["threshold"] for row in module.findings()["tables"]["thresholds"]}
