@@ -8,7 +8,7 @@ from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, InputError
-from headscope.reports.results import write_json
+from headscope.files import write_json
 
 if TYPE_CHECKING:
     from headscope.runs.sweeps.jobs import Job

@@ -1,20 +1,18 @@
 """Some sentences with the maps of all heads, as bytes, for a page that draws them."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from hydra.utils import instantiate
 from jaxtyping import Float, UInt8
-from omegaconf import DictConfig
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 
 BASE64 = 4 / 3
-OF_DATA_AS_WORDS = "words"
 
 
 @dataclass(frozen=True)
@@ -35,23 +33,40 @@ class Shown:
         return tokenizer(*self.texts, verbose=False)
 
 
-def inputs_of_data(cfg: DictConfig, count: int, tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> list[Shown]:
-    """The first inputs of a run's data that have not too few and not too many tokens to be drawn."""
-    least, most = tokens
-    datamodule = instantiate(cfg.data, _convert_="all")
-    found: list[Shown] = []
-    for example in datamodule.examples["test"]:
-        if len(found) == count:
-            break
-        shown = Shown(example.words, split=datamodule.units == OF_DATA_AS_WORDS)
-        if least <= len(shown.tokenised(tokenizer)["input_ids"]) <= most and shown not in found:
-            found.append(shown)
-    return found
+class SentenceMaps:
+    """Chooses inputs and computes the entries that the page draws."""
+
+    @staticmethod
+    def typed(sentences: Sequence[str]) -> list[Shown]:
+        """What the user wrote."""
+        return [Shown((text,), typed=True) for text in sentences]
+
+    @staticmethod
+    def of_data(
+        examples: Sequence[tuple[str, ...]], split: bool, count: int, tokens: Sequence[int], encoder: FrozenEncoder
+    ) -> list[Shown]:
+        """The first inputs that have not too few and not too many tokens to be drawn; `split` where they are words."""
+        tokenizer, (least, most) = encoder.tokenizer(), tokens
+        found: list[Shown] = []
+        for texts in examples:
+            if len(found) == count:
+                break
+            shown = Shown(texts, split)
+            if least <= len(shown.tokenised(tokenizer)["input_ids"]) <= most and shown not in found:
+                found.append(shown)
+        return found
+
+    @staticmethod
+    def entries(
+        encoder: FrozenEncoder, inputs: Sequence[Shown], longest_typed: int, most_bytes: int
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The inputs with the maps of all heads, as long as they fit; and a sentence for each that is left out."""
+        return sentence_entries(encoder, inputs, longest_typed, most_bytes)
 
 
 def sentence_entries(
     encoder: FrozenEncoder, inputs: Sequence[Shown], longest_typed: int, most_bytes: int
-) -> tuple[list[dict[str, object]], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str]]:
     """The inputs with the maps of all heads, as long as they fit; and a sentence for each that is left out."""
     tokenizer, heads = encoder.tokenizer(), encoder.layers * encoder.heads
     entries, left_out, used = [], [], 0.0
@@ -75,7 +90,7 @@ def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor,
     """The maps of all heads of one input."""
     layers: list[Tensor] = []
     types = encoding.get("token_type_ids")
-    encoder(
+    encoder.load()(
         torch.tensor([encoding["input_ids"]]),
         torch.tensor([encoding["attention_mask"]]),
         sink=lambda weights: layers.append(weights[0].float()),
@@ -87,8 +102,3 @@ def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor,
 def map_bytes(maps: Float[Tensor, "layer head query key"]) -> UInt8[Tensor, "layer head query key"]:
     """Square roots as bytes, so that small weights keep their differences."""
     return (255 * maps.clamp(0, 1).sqrt()).round().to(torch.uint8)
-
-
-def typed(sentences: Sequence[str]) -> Iterator[Shown]:
-    """What the user wrote."""
-    return (Shown((text,), typed=True) for text in sentences)
