@@ -9,8 +9,7 @@ from headscope.analysis.bootstrap import interval, poisson_weights, require_repl
 from headscope.analysis.folds import FOLDS, held_out
 from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.readers.antecedents import BASELINES
-from headscope.data_modules.readers.mentions import KINDS
+from headscope.data_modules.readers.mentions import BASELINES, KINDS
 
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
 COLUMNS = ("all", *KINDS)

@@ -28,7 +28,7 @@ class HeadDrift(Analysis):
         self.add_sum("drawn_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
-        cosines = map_cosines(flat_maps(batch), batch.other_maps.flatten(1, 2), batch.mask).double()
+        cosines = map_cosines(flat_maps(batch), batch.tuned_maps.flatten(1, 2), batch.mask).double()
         weights = poisson_weights(batch.index, self.replicates, self.seed).double()
         self.total += cosines.sum(0)
         self.inputs += len(cosines)

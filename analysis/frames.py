@@ -29,7 +29,7 @@ class FrameHeads(ShowsMaps):
         self.add_sum("inputs")
         self.add_sum("drawn_total", replicates, len(DIRECTIONS) * maps)
         self.add_sum("drawn_inputs", replicates)
-        self.keep_maps_of(self.shown, [len(sentence["tokens"]) for sentence in self.shown])
+        self.keep_maps_of(self.shown, [len(sentence.tokens) for sentence in self.shown])
 
     def update(self, batch: AttentionBatch) -> None:
         values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
@@ -81,9 +81,9 @@ class FrameHeads(ShowsMaps):
         found = []
         for name in sorted(heads):
             layer, head = map(int, name.split("-"))
-            tokens = self.shown[0]["tokens"]
+            tokens = list(self.shown[0].tokens)
             grid = self.shown_maps[0, (layer - 1) * self.heads + head - 1, : len(tokens), : len(tokens)]
-            found.append({"head": name, "frame": self.shown[0]["frame"], "tokens": tokens, "attention": grid.tolist()})
+            found.append({"head": name, "frame": self.shown[0].title, "tokens": tokens, "attention": grid.tolist()})
         return found
 
 

@@ -42,7 +42,7 @@ class PatternShares(Analysis):
 
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.index, self.replicates, self.seed)
-        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.other_maps.flatten(1, 2)])]
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.tuned_maps.flatten(1, 2)])]
         for place, maps in enumerate(compared):
             sure, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
             self.no_number += (~sure.isfinite()).sum()

@@ -53,10 +53,10 @@ class RelationHeads(ShowsMaps):
         self.add_sum("both_correct", maps, len(OFFSETS), rows)
         self.add_sum("drawn_correct", replicates, maps, rows, dtype=torch.float32)
         self.add_sum("drawn_count", replicates, rows, dtype=torch.float32)
-        self.keep_maps_of(self.shown, [len(sentence["words"]) + 1 for sentence in self.shown])
+        self.keep_maps_of(self.shown, [len(sentence.tokens) + 1 for sentence in self.shown])
 
     def update(self, batch: AttentionBatch) -> None:
-        heads, relations = batch.gold["heads"], batch.gold["relations"].clamp(min=0)
+        heads, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
         predicted = predicted_words(flat_maps(batch), batch.mask)
         if self.released_possessive:
             asked = torch.where(self.is_possessive[relations] & (heads >= 0), batch.gold["asked"].clamp(min=0), 0)
@@ -142,17 +142,17 @@ class RelationHeads(ShowsMaps):
         drawings = []
         for row in rows:
             member = self.members[:, self.names.index(row["relation"])].tolist()
-            links = [[w for w, r in enumerate(s["relations"], 1) if member[r] and s["heads"][w - 1]] for s in self.shown]
+            links = [[w for w, r in enumerate(s.relations, 1) if member[r] and s.governors[w - 1]] for s in self.shown]
             if row["relation"] == ALL or not any(links):
                 continue
             sentence = max(range(len(links)), key=lambda place: len(links[place]))
             layer, head = map(int, row["head"].split("-"))
-            size, shown = len(self.shown[sentence]["words"]) + 1, self.shown[sentence]
+            size, shown = len(self.shown[sentence].tokens) + 1, self.shown[sentence]
             grid = self.shown_maps[sentence, (layer - 1) * self.heads + head - 1, 1:size, 1:size]
-            pairs = [[word, shown["heads"][word - 1]] for word in links[sentence]]
+            pairs = [[word, shown.governors[word - 1]] for word in links[sentence]]
             drawings.append(
                 {key: row[key] for key in ("relation", "head", "direction")}
-                | {"words": list(shown["words"]), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
+                | {"words": list(shown.tokens), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
             )
         return drawings
 

@@ -5,6 +5,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -59,7 +60,7 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
             "summary": summary(metrics, cfg),
             **with_published(defined(findings.get("tables", {})), cfg.published.tables),
         },
-        "provenance": {**describe(cfg), **datamodule.provenance, "seconds": round(time.monotonic() - started, 2)},
+        "provenance": {**describe(cfg), **asdict(datamodule.source()), "seconds": round(time.monotonic() - started, 2)},
     }
     if is_first_process():
         figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]

@@ -81,7 +81,7 @@ def report(cfg: DictConfig, tuned: str | None, encoder: FrozenEncoder, done: Don
     if (SECOND in {model for model, _ in done}) and tuned:
         models.append(joined(cfg, SECOND, f"{models[0].name}, fine-tuned on {cfg.task}", done))
         encoders.append(FrozenEncoder(tuned, dtype=cfg.encoder.dtype))
-    entries = [model_atlas(model, e.identity, folder) for model, e in zip(models, encoders, strict=True)]
+    entries = [model_atlas(model, e.identity(), folder) for model, e in zip(models, encoders, strict=True)]
     add_sentences(cfg, encoders, entries, done)
     entries[0]["facts"] = facts = fact_rows(models[0], cfg.facts)
     if cfg.compare_with not in (None, TUNED):
@@ -179,7 +179,7 @@ def provenance(models: Sequence[Model], entries: Sequence[dict]) -> dict[str, ob
     every = {part.folder: part.results["provenance"] for model in models for part in model.parts}.values()
     return {
         "encoder": entries[0]["encoder"],
-        "other_encoder": entries[1]["encoder"] if len(entries) > 1 else None,
+        "tuned_encoder": entries[1]["encoder"] if len(entries) > 1 else None,
         "data": {file: sha for one in every for file, sha in one["data"].items()},
         "vectors": None,
         "examples": {name: tested(one["examples"]) for name, one in of_parts.items()},

@@ -40,7 +40,7 @@ def inputs_of_data(cfg: DictConfig, count: int, tokens: Sequence[int], tokenizer
     least, most = tokens
     datamodule = instantiate(cfg.data, _convert_="all")
     found: list[Shown] = []
-    for example in datamodule.examples["test"]:
+    for example in datamodule.read_examples()["test"]:
         if len(found) == count:
             break
         shown = Shown(example.words, split=datamodule.units == OF_DATA_AS_WORDS)
