@@ -8,8 +8,7 @@ from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.statistics import FOLDS, held_out, interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.readers.antecedents import BASELINES
-from headscope.data_modules.readers.mentions import KINDS
+from headscope.data_modules.readers.mentions import BASELINES, KINDS
 
 SECTION = Section("coreference", "coreference")
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
@@ -29,8 +28,8 @@ class CoreferenceHeads(Analysis):
         rows = len(COUNTINGS) * self.maps + len(BASELINES)
         self.add_sum("correct", FOLDS, rows, len(COLUMNS))
         self.add_sum("count", FOLDS, len(COLUMNS))
-        self.add_sum("drawn_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
-        self.add_sum("drawn_count", replicates, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("resampled_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, len(COLUMNS), dtype=torch.float32)
 
     def update(self, batch: AttentionBatch) -> None:
         heads, scored = batch.gold["mention_heads"], batch.gold["antecedents"] > 0
@@ -46,11 +45,11 @@ class CoreferenceHeads(Analysis):
         self.correct += torch.einsum("bf,brc->frc", fold, document_right)
         self.count += fold.T @ document_count
         weights = poisson_weights(document, self.replicates, self.seed)
-        self.drawn_correct += (weights @ document_right.flatten(1)).view_as(self.drawn_correct)
-        self.drawn_count += weights @ document_count
+        self.resampled_correct += (weights @ document_right.flatten(1)).view_as(self.resampled_correct)
+        self.resampled_count += weights @ document_count
 
     def compute(self) -> Findings:
-        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
         shares, count = 100 * self.correct.sum(0) / self.count.sum(0), self.count.sum(0)
         chosen = {name: self._best(place) for place, name in enumerate(COUNTINGS)}
         rows = {name: len(COUNTINGS) * self.maps + place for place, name in enumerate(BASELINES)}

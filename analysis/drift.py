@@ -33,20 +33,20 @@ class HeadDrift(Analysis):
         maps = self.layers * self.heads
         self.add_sum("total", maps)
         self.add_sum("inputs")
-        self.add_sum("drawn_total", replicates, maps)
-        self.add_sum("drawn_inputs", replicates)
+        self.add_sum("resampled_total", replicates, maps)
+        self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
-        cosines = map_cosines(flat_maps(batch), batch.other_maps.flatten(1, 2), batch.mask).double()
+        cosines = map_cosines(flat_maps(batch), batch.tuned_maps.flatten(1, 2), batch.mask).double()
         weights = poisson_weights(batch.index, self.replicates, self.seed).double()
         self.total += cosines.sum(0)
         self.inputs += len(cosines)
-        self.drawn_total += weights @ cosines
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_total += weights @ cosines
+        self.resampled_inputs += weights.sum(1)
 
     def compute(self) -> Findings:
         means = self.total / self.inputs
-        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
         by_layer = means.reshape(self.layers, self.heads).mean(1).tolist()
         rows = [{"layer": layer, "mean_cosine": value} for layer, value in enumerate(by_layer, start=1)]
         values = HeadValues(

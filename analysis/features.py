@@ -42,7 +42,7 @@ class FeatureAttention(Analysis):
         self.add_sum("inputs", len(QUANTITIES))
 
     def update(self, batch: AttentionBatch) -> None:
-        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.other_maps.flatten(1, 2)])]
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.tuned_maps.flatten(1, 2)])]
         for place, maps in enumerate(compared):
             values, defined = feature_values(maps, batch.mask, batch.gold)
             self.total[place] += (values * defined[..., None]).sum(0, dtype=torch.float64)

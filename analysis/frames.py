@@ -44,8 +44,8 @@ class FrameHeads(DrawsMaps):
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
         self.add_sum("inputs")
-        self.add_sum("drawn_total", replicates, len(DIRECTIONS) * maps)
-        self.add_sum("drawn_inputs", replicates)
+        self.add_sum("resampled_total", replicates, len(DIRECTIONS) * maps)
+        self.add_sum("resampled_inputs", replicates)
         self.keep_maps_of(facts.drawn, [len(one.tokens) for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
@@ -53,13 +53,13 @@ class FrameHeads(DrawsMaps):
         weights = poisson_weights(batch.index, self.replicates, self.seed).double()
         self.total += values.sum(0)
         self.inputs += len(values)
-        self.drawn_total += weights @ values.flatten(1)
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_total += weights @ values.flatten(1)
+        self.resampled_inputs += weights.sum(1)
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
         means = (self.total / self.inputs).cpu()
-        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {

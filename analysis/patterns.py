@@ -41,20 +41,20 @@ class PatternShares(Analysis):
         self.add_sum("sure", len(self.models), maps)
         self.add_sum("inputs")
         self.add_sum("no_number")
-        self.add_sum("drawn_counts", replicates, len(self.models), len(OUTCOMES), maps, dtype=torch.float32)
-        self.add_sum("drawn_inputs", replicates)
+        self.add_sum("resampled_counts", replicates, len(self.models), len(OUTCOMES), maps, dtype=torch.float32)
+        self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.index, self.replicates, self.seed)
-        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.other_maps.flatten(1, 2)])]
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.tuned_maps.flatten(1, 2)])]
         for place, maps in enumerate(compared):
             sure, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
             self.no_number += (~sure.isfinite()).sum()
             self.counts[place] += outcomes.sum(0, dtype=torch.float64)
             self.sure[place] += sure.sum(0, dtype=torch.float64)
-            self.drawn_counts[:, place] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
+            self.resampled_counts[:, place] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
         self.inputs += len(batch.mask)
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_inputs += weights.sum(1)
 
     def _outcomes(
         self,
@@ -72,7 +72,7 @@ class PatternShares(Analysis):
         if self.no_number:
             raise InputError(f"analyses: {int(self.no_number)} attention maps hold NaN, so that they have no pattern.")
         shares = self.counts / self.inputs
-        low, high = interval(self.drawn_counts.double(), self.drawn_inputs[:, None, None, None])
+        low, high = interval(self.resampled_counts.double(), self.resampled_inputs[:, None, None, None])
         counted = self.grid(self.inputs.expand(shares.shape[-1]))
         heads = [
             HeadValues(

@@ -50,12 +50,12 @@ class RelationHeads(DrawsMaps):
         self.add_sum("count", FOLDS, rows)
         self.add_sum("offset_correct", len(OFFSETS), rows)
         self.add_sum("both_correct", maps, len(OFFSETS), rows)
-        self.add_sum("drawn_correct", replicates, maps, rows, dtype=torch.float32)
-        self.add_sum("drawn_count", replicates, rows, dtype=torch.float32)
+        self.add_sum("resampled_correct", replicates, maps, rows, dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, rows, dtype=torch.float32)
         self.keep_maps_of(facts.drawn, [len(one.tokens) + 1 for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
-        heads, relations = batch.gold["heads"], batch.gold["relations"].clamp(min=0)
+        heads, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
         predicted = predicted_words(flat_maps(batch), batch.mask)
         if self.released_possessive:
             asked = torch.where(self.is_possessive[relations] & (heads >= 0), batch.gold["asked"].clamp(min=0), 0)
@@ -75,13 +75,13 @@ class RelationHeads(DrawsMaps):
             1, (len(OFFSETS), -1)
         )
         weights = poisson_weights(batch.index, self.replicates, self.seed)
-        self.drawn_correct += (weights @ sentence_right.flatten(1)).view_as(self.drawn_correct)
-        self.drawn_count += weights @ sentence_count
+        self.resampled_correct += (weights @ sentence_right.flatten(1)).view_as(self.resampled_correct)
+        self.resampled_count += weights @ sentence_count
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
         correct, count = self.correct.sum(0), self.count.sum(0)
-        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
         rows = [self._row(place, low, high) for place in range(len(self.names)) if count[place] >= self._least(place)]
         tested = [row for row in rows if row["relation"] != ALL]
         corrected = holm([row["p"] for row in tested])

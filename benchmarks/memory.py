@@ -14,7 +14,7 @@ from benchmarks.timing import Comparison
 from headscope.analysis.clusters import HeadDistances
 from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.model_files import model_folder
+from headscope.data_modules.encoders.models import model_folder
 from headscope.data_modules.readers.conllu import Sentence, read_conllu
 from headscope.data_modules.segments import SegmentDataModule
 from headscope.data_modules.treebank import SAMPLE as TREEBANK

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from benchmarks.timing import Comparison, interleaved
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.word_encoder import from_store
+from headscope.data_modules.batches.words import from_store
 from headscope.probes.parser.scorers import AttentionWordScorer, Scores
 
 LAYERS, HEADS, BATCH = 12, 12, 16

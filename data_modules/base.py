@@ -5,8 +5,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -14,15 +15,25 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 from transformers import PreTrainedTokenizerBase
 
+from headscope.contracts import Facts, Source
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.buckets import BucketSampler, Budget, BudgetSampler
-from headscope.data_modules.batches.examples import Example, Row, Split, collate, collate_part, encode
-from headscope.data_modules.batches.stored_outputs import missing_shards, open_stores, write_shards
-from headscope.data_modules.batches.word_encoder import ENCODER_INPUTS, Autocast, WordEncoder, from_store
+from headscope.data_modules.batches.examples import (
+    BucketSampler,
+    Budget,
+    BudgetSampler,
+    Example,
+    Row,
+    Split,
+    collate,
+    collate_part,
+    encode,
+)
+from headscope.data_modules.batches.map_store import missing_shards, open_stores, write_shards
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
+from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.model_files import files_sha256
 from headscope.errors import ConfigError, InputError, require_choice
+from headscope.files import files_sha256, once
 
 log = logging.getLogger(__name__)
 SPLITS_OF_STAGE = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",)}
@@ -38,7 +49,7 @@ class AttentionDataModule(pl.LightningDataModule):
     def __init__(
         self,
         encoder: FrozenEncoder,
-        other: FrozenEncoder | None = None,
+        tuned: FrozenEncoder | None = None,
         vectors: WordVectors | None = None,
         maps: bool = True,
         hidden_layer: int | None = None,
@@ -56,11 +67,11 @@ class AttentionDataModule(pl.LightningDataModule):
         super().__init__()
         budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
         self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
-        self.encoder, self.vectors, self.other = encoder, vectors, other
+        self.encoder, self.vectors, self.tuned = encoder, vectors, tuned
         self.wanted: set[str] | None = None  # splits; all, until stages are required
-        self.other_words = WordEncoder(other, maps, None, from_word, budget, self.units) if other else None
-        if other:
-            require_same_shape(encoder, other)
+        self.tuned_words = WordEncoder(tuned, maps, None, from_word, budget, self.units) if tuned else None
+        if tuned:
+            require_same_shape(encoder, tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
@@ -70,25 +81,25 @@ class AttentionDataModule(pl.LightningDataModule):
     def read(self) -> dict[str, list[Example]]:
         """The examples of every split that there is: train, val, test."""
 
-    @property
     @abstractmethod
     def files(self) -> list[Path]:
         """The files that `read` reads."""
 
-    @cached_property
-    def examples(self) -> dict[str, list[Example]]:
-        """The examples as read, once."""
+    @once
+    def read_examples(self) -> dict[str, list[Example]]:
+        """The examples of every split, read once."""
         return self.read()
 
-    @cached_property
-    def vector_table(self) -> VectorTable | None:
-        """The vectors of all words that occur."""
-        words = {word for examples in self.examples.values() for example in examples for word in example.words}
-        return self.vectors.table(words) if self.vectors else None
+    @once
+    def read_vectors(self) -> VectorTable | None:
+        """The vectors of all words that occur; None where no vectors are asked for."""
+        if not self.vectors:
+            return None
+        return self.vectors.table({word for examples in self.read_examples().values() for e in examples for word in e.words})
 
-    @cached_property
-    def splits(self) -> dict[str, Split]:
-        """The examples as the encoder sees them."""
+    @once
+    def read_splits(self) -> dict[str, Split]:
+        """The examples of the wanted splits as the encoder sees them."""
         tokenizer = self.encoder.tokenizer()
         positions = min(getattr(self.encoder.config, "max_position_embeddings", math.inf), tokenizer.model_max_length)
         least = tokenizer.num_special_tokens_to_add(pair=self.units == "tokens") + 1
@@ -98,7 +109,9 @@ class AttentionDataModule(pl.LightningDataModule):
             raise ConfigError(f"data.max_pieces={self.max_pieces}: the encoder has {positions} positions.")
         # Where two splits are the same examples, they are encoded once.
         encoded: dict[int, Split] = {}
-        wanted = {name: examples for name, examples in self.examples.items() if self.wanted is None or name in self.wanted}
+        wanted = {
+            name: examples for name, examples in self.read_examples().items() if self.wanted is None or name in self.wanted
+        }
         for examples in wanted.values():
             if id(examples) not in encoded:
                 encoded[id(examples)] = self.tokenise(examples, tokenizer)
@@ -114,59 +127,61 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         """The examples of a split as the encoder sees them."""
-        return encode(examples, tokenizer, self.max_pieces, self.vector_table)
+        return encode(examples, tokenizer, self.max_pieces, self.read_vectors())
 
-    @property
-    def facts(self) -> dict[str, object]:
-        """What a module must know of the data to take its shape: plain numbers and names."""
-        return {
-            "kind": self.kind,
-            "maps": self.encoder.gives if self.words.maps else None,
-            "encoder_sha256": self.encoder.sha256,
-            "compared": self.other is not None,
-            "layers": self.encoder.layers,
-            "heads": self.encoder.heads,
-            "hidden_size": self.encoder.config.hidden_size,
-            "vector_size": self.vector_table.table.shape[1] if self.vector_table else 0,
-        }
+    def facts(self) -> Facts:
+        """What a module must know of the data to take its shape."""
+        vectors = self.read_vectors()
+        return Facts(
+            kind=self.kind,
+            layers=self.encoder.layers,
+            heads=self.encoder.heads,
+            hidden_size=self.encoder.config.hidden_size,
+            vector_size=vectors.table.shape[1] if vectors else 0,
+            maps=self.encoder.gives if self.words.maps else None,
+            tuned=self.tuned is not None,
+            encoder=self.encoder.spec,
+            encoder_sha256=self.encoder.checksum(),
+        )
 
-    @property
-    def provenance(self) -> dict[str, object]:
+    def source(self) -> Source:
         """Where the numbers come from."""
-        return {
-            "encoder": self.encoder.identity,
-            "other_encoder": self.other.identity if self.other else None,
-            "data": {str(file): files_sha256([file]) for file in self.files},
-            "vectors": self._vector_provenance(),
-            "examples": {name: len(split) for name, split in self.splits.items()},
-            "left_out": self.left_out if self.splits else {},
-            "skipped": {name: split.skipped for name, split in self.splits.items()},
-            "words_without_pieces": {name: split.dropped_words for name, split in self.splits.items()},
-        }
+        splits = self.read_splits()
+        return Source(
+            encoder=self.encoder.identity(),
+            tuned_encoder=self.tuned.identity() if self.tuned else None,
+            data={str(file): files_sha256([file]) for file in self.files()},
+            vectors=self._vector_source(),
+            examples={name: len(split) for name, split in splits.items()},
+            left_out=self.left_out,
+            skipped={name: split.skipped for name, split in splits.items()},
+            words_without_pieces={name: split.dropped_words for name, split in splits.items()},
+        )
 
     @property
     def left_out(self) -> dict[str, int]:
-        """What the reader left out, besides inputs that are too long."""
+        """How many of what the reader left out, besides inputs that are too long; known once the examples are read."""
         return {}
 
-    def _vector_provenance(self) -> dict[str, object] | None:
+    def _vector_source(self) -> dict[str, Any] | None:
         if not self.vectors:
             return None
-        words = [word for examples in self.examples.values() for example in examples for word in example.words]
-        known = sum(row != 0 for row in self.vector_table.rows(words))
+        words = [word for examples in self.read_examples().values() for example in examples for word in example.words]
+        table = self.read_vectors()
+        known = sum(row != 0 for row in table.rows(words))
         return {
             "files": {str(file): files_sha256([file]) for file in self.vectors.files},
-            "size": self.vector_table.table.shape[1],
+            "size": table.table.shape[1],
             "coverage": known / len(words),
         }
 
     def setup(self, stage: str) -> None:
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
         device = self.trainer.strategy.root_device
-        if self.other:
-            self.other.load().to(device)
-        if self.vector_table:
-            self._vectors_on_device = self.vector_table.table.to(device)
+        if self.tuned:
+            self.tuned.load().to(device)
+        if vectors := self.read_vectors():
+            self._vectors_on_device = vectors.table.to(device)
         if self.words.outputs and self.cache:
             for name in SPLITS_OF_STAGE[stage]:
                 self._store(name, device)
@@ -178,11 +193,12 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        open_stores(split, self.words, self.cache_dir, str(self.trainer.precision))
-        missing = missing_shards(split, *self._place())
+        stores = open_stores(split, self.words, self.cache_dir, str(self.trainer.precision))
+        missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)
-        write_shards(split, missing, self.words, device, self._autocast, f"storing {name}")
+        write_shards(stores, missing, split, self.words, device, self._autocast, f"storing {name}")
+        split.stores = stores
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
         """From token ids on the device to maps on the device."""
@@ -190,8 +206,8 @@ class AttentionDataModule(pl.LightningDataModule):
         vectors = self._vectors_on_device[batch["vector_ids"]] if "vector_ids" in batch else None
         outputs = stored or self.encode(batch)
         inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
-        if self.other_words and self.words.maps:
-            outputs["other_maps"] = self.other_words(batch, self._autocast)["maps"]
+        if self.tuned_words and self.words.maps:
+            outputs["tuned_maps"] = self.tuned_words(batch, self._autocast)["maps"]
         whole = batch.get("whole")
         return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
 
@@ -206,7 +222,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader:
         split = self._split("train")
-        rank, processes = self._place()
+        rank, processes = self._rank()
         batches = BucketSampler(split.lengths, self.batch_size, self.seed)
         batches.set_epoch(self.first_epoch)
         return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
@@ -226,7 +242,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def _evaluation_loader(self, name: str) -> DataLoader:
         split = self._split(name)
-        return self._loader(split, BudgetSampler(split.lengths, self.words.budget, *self._place()))
+        return self._loader(split, BudgetSampler(split.lengths, self.words.budget, *self._rank()))
 
     def require(self, stages: Sequence[str]) -> None:
         """Find out before any work whether the data for all stages is there."""
@@ -237,11 +253,13 @@ class AttentionDataModule(pl.LightningDataModule):
             self._split(split)
 
     def _split(self, name: str) -> Split:
-        if name not in self.splits:
+        splits = self.read_splits()
+        if name not in splits:
             raise ConfigError(f"data.{name} is missing: name a file or folder for it.")
-        return self.splits[name]
+        return splits[name]
 
-    def _place(self) -> tuple[int, int]:
+    def _rank(self) -> tuple[int, int]:
+        """The number of this process, from 0, and how many there are."""
         return self.trainer.global_rank, self.trainer.world_size
 
     def _loader(self, split: Split, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] = collate) -> DataLoader:
@@ -255,10 +273,10 @@ class AttentionDataModule(pl.LightningDataModule):
         )
 
 
-def require_same_shape(one: FrozenEncoder, other: FrozenEncoder) -> None:
+def require_same_shape(one: FrozenEncoder, tuned: FrozenEncoder) -> None:
     """Two models can be compared head by head where they have the same heads and read the same tokens."""
-    if (one.layers, one.heads) != (other.layers, other.heads):
-        shapes = f"{one.layers} × {one.heads} and {other.layers} × {other.heads}"
-        raise ConfigError(f"{one.name} and {other.name}: have {shapes} heads, so they cannot be compared head by head.")
-    if one.tokenizer().get_vocab() != other.tokenizer().get_vocab():
-        raise ConfigError(f"{one.name} and {other.name}: have different tokenizers, so they cannot be compared.")
+    if (one.layers, one.heads) != (tuned.layers, tuned.heads):
+        shapes = f"{one.layers} × {one.heads} and {tuned.layers} × {tuned.heads}"
+        raise ConfigError(f"{one.name} and {tuned.name}: have {shapes} heads, so they cannot be compared head by head.")
+    if one.tokenizer().get_vocab() != tuned.tokenizer().get_vocab():
+        raise ConfigError(f"{one.name} and {tuned.name}: have different tokenizers, so they cannot be compared.")

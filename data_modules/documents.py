@@ -3,16 +3,16 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Example
-from headscope.data_modules.readers.antecedents import BASELINES, candidates
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.entities import read_entity_documents
-from headscope.data_modules.readers.mentions import KINDS, Document, Mention
+from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates
 from headscope.errors import InputError, require_choice, require_limit
 from headscope.files import data_files
 from headscope.progress import progress
@@ -27,19 +27,18 @@ class DocumentDataModule(AttentionDataModule):
 
     kind = "documents"
 
-    def __init__(self, test: str | None = None, limit: int | None = None, windows: str = "first", **options: object) -> None:
+    def __init__(self, test: str | None = None, limit: int | None = None, windows: str = "first", **options: Any) -> None:
         super().__init__(**options)
         require_limit(limit)
         require_choice("data.windows", windows, ("first", "all"))
         self.path, self.limit, self.windows = Path(test) if test else SAMPLE, limit, windows
         self.without_chains = self.mentions_outside = 0
 
-    @property
     def files(self) -> list[Path]:
         return document_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        files = progress(self.files, "reading")
+        files = progress(self.files(), "reading")
         documents = [document for file in files for document in READERS[suffix_of(file)](file)][: self.limit]
         if not documents:
             raise InputError(f"{self.path}: expected at least one document, found none.")

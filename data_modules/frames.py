@@ -3,11 +3,14 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.framenet import FrameExample, Span, framenet_files, read_framenet
@@ -16,7 +19,7 @@ from headscope.progress import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"
-SHOWN = 1
+DRAWN = 1  # inputs, from the first
 
 
 class FrameDataModule(AttentionDataModule):
@@ -33,7 +36,7 @@ class FrameDataModule(AttentionDataModule):
         max_element: int = 3,
         min_distance: int = 2,
         one_target: bool = True,
-        **options: object,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
@@ -42,12 +45,11 @@ class FrameDataModule(AttentionDataModule):
         self.one_target = one_target
         self.removed: dict[str, int] = {}
 
-    @property
     def files(self) -> list[Path]:
         return framenet_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        found = [example for file in progress(self.files, "reading") for example in read_framenet(file)]
+        found = [example for file in progress(self.files(), "reading") for example in read_framenet(file)]
         kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance, self.one_target)
         kept = kept[: self.limit]
         if not kept:
@@ -61,22 +63,17 @@ class FrameDataModule(AttentionDataModule):
     def left_out(self) -> dict[str, int]:
         return {f"targets: {reason}": count for reason, count in self.removed.items()}
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {**super().facts, "shown": self.shown, "filters": self.removed}
-
-    @property
-    def shown(self) -> list[dict[str, object]]:
-        """The tokens of the first inputs, for example maps."""
-        tokenizer, items = self.encoder.tokenizer(), self.splits["test"].items[:SHOWN]
-        return [
-            {
-                "index": place,
-                "tokens": tokenizer.convert_ids_to_tokens(item.input_ids.tolist()),
-                "frame": item.example.annotation.frame,
-            }
-            for place, item in enumerate(items)
-        ]
+    def facts(self) -> Facts:
+        tokenizer, items = self.encoder.tokenizer(), self.read_splits()["test"].items[:DRAWN]
+        drawn = tuple(
+            DrawnInput(
+                index,
+                tuple(tokenizer.convert_ids_to_tokens(item.input_ids.tolist())),
+                title=item.example.annotation.frame,
+            )
+            for index, item in enumerate(items)
+        )
+        return replace(super().facts(), drawn=drawn, filters=self.removed)
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         items = [self._encoded(example.annotation, tokenizer) for example in progress(examples, "tokenising")]
@@ -89,13 +86,13 @@ class FrameDataModule(AttentionDataModule):
         targets = [t for span in example.targets for t in tokens_of(span, encoding)]
         elements = [t for element in example.elements for t in tokens_of(element.span, encoding)]
         links = np.array(
-            [place for target in targets for element in elements for place in (target, element)], dtype=np.int32
+            [token for target in targets for element in elements for token in (target, element)], dtype=np.int32
         )
         with_links = Example((example.text,), {"links": links}, example)
         return Encoded(with_links, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 
-def tokens_of(span: Span, encoding: object) -> list[int]:
+def tokens_of(span: Span, encoding: BatchEncoding) -> list[int]:
     """The tokens that overlap some characters of the text."""
     spans = [(token, encoding.token_to_chars(token)) for token, text in enumerate(encoding.sequence_ids(0)) if text == 0]
     return [token for token, chars in spans if chars and chars.start <= span[1] and chars.end > span[0]]

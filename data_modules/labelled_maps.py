@@ -1,9 +1,9 @@
-"""Labelled attention maps, computed again from their encoders, in folds; on request made-up ones beside them."""
+"""Labelled attention maps, computed again from their encoders, in folds; on request synthetic ones beside them."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import pytorch_lightning as pl
@@ -12,27 +12,26 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from headscope.contracts import Facts, PatternFacts, Source
 from headscope.data_modules.base import SPLITS_OF_STAGE
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.data_modules.batches.buckets import Budget, BudgetSampler, LabelledLast
-from headscope.data_modules.batches.examples import pad, pad_blocks
+from headscope.data_modules.batches.examples import Budget, BudgetSampler, LabelledLast, pad, pad_blocks
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.model_files import files_sha256
 from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
 from headscope.data_modules.patterns.maps import pattern_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
 from headscope.errors import ConfigError, InputError, require_choice
-from headscope.files import local_path
+from headscope.files import files_sha256, local_path, once
 
 log = logging.getLogger(__name__)
-WATCHED = 10  # made-up maps that are learnt from, for each one that is watched
-OTHER_SEED = 2**31  # added to the seed for those that are watched
+FOR_VALIDATION = 10  # synthetic maps that are learnt from, for each one that is kept for validation
+VALIDATION_SEED = 2**31  # added to the seed for those
 
 
 @dataclass(frozen=True)
 class MapExample:
-    """A map on the host, the classes of its tokens, its label, and its name unless it is made up."""
+    """A map on the host, the classes of its tokens, its label, and its name unless it is synthetic."""
 
     weights: Float[np.ndarray, "token token"]
     token_class: Int8[np.ndarray, "token"]
@@ -57,15 +56,15 @@ class MapSplit(Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> Row:
-        return place, self.items[place]
+    def __getitem__(self, index: int) -> Row:
+        return index, self.items[index]
 
 
 class PatternDataModule(pl.LightningDataModule):
-    """Maps with one of five labels. `fold` is tested, the rest learnt from; `watched` keeps the next fold for validation.
+    """Maps with one of five labels. `fold` is tested, the rest learnt from; `validation` keeps the next fold for it.
 
     Folds share neither head nor input, unless `apart` is false. Without a fold all labelled maps are learnt from.
-    `synthetic` counts made-up maps to learn from besides, until a share of the epochs is over; with `real=false` they
+    `synthetic` counts synthetic maps to learn from besides, until a share of the epochs is over; with `real=false` they
     are all there is to learn from, and any labelled map may be tested.
     """
 
@@ -77,7 +76,7 @@ class PatternDataModule(pl.LightningDataModule):
         encoders: Mapping[str, FrozenEncoder],
         dir: str | None = None,
         fold: int | None = 0,
-        watched: bool = True,
+        validation: bool = True,
         apart: bool = True,
         real: bool = True,
         synthetic: int = 0,
@@ -93,114 +92,108 @@ class PatternDataModule(pl.LightningDataModule):
         if fold is not None and fold not in range(FOLDS):
             raise ConfigError(f"data.fold={fold}: expected a fold from 0 to {FOLDS - 1}, or null for none.")
         if synthetic < 0 or not real and not synthetic:
-            raise ConfigError(f"data.synthetic={synthetic}: expected how many made-up maps to learn from.")
+            raise ConfigError(f"data.synthetic={synthetic}: expected how many synthetic maps to learn from.")
         if not 0 <= synthetic_until <= 1:
             raise ConfigError(f"data.synthetic_until={synthetic_until}: expected a share of the epochs.")
         self.synthetic_until = synthetic_until
         self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
-        self.fold, self.watched, self.apart, self.real, self.synthetic = fold, watched, apart, real, synthetic
+        self.fold, self.validation, self.apart, self.real, self.synthetic = fold, validation, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
         self.budget = Budget(batch_tokens, batch_cells, 1)
         self.maps: list[MapExample] | None = None
 
-    @cached_property
-    def labels(self) -> list[Label]:
-        """The rows of the table."""
+    @once
+    def read_labels(self) -> list[Label]:
+        """The rows of the table, those of a second pass and those without a label among them."""
         return read_labels(self.file)
 
-    @cached_property
-    def rows(self) -> list[Label]:
-        """The rows that are learnt from and tested: those of the first pass."""
-        rows = labelled(self.labels)
+    @once
+    def read_rows(self) -> list[Label]:
+        """The rows that are learnt from and tested: those of the first pass that have a label."""
+        rows = labelled(self.read_labels())
         if not rows:
             raise InputError(f"{self.file}: expected labelled maps, found none with a label.")
         return rows
 
-    @cached_property
-    def places(self) -> FoldSplit:
+    @once
+    def read_folds(self) -> FoldSplit:
         """Which rows are in which part."""
-        return split_fold([row.map for row in self.rows], self.fold, self.watched, self.apart, self.seed)
+        return split_fold([row.map for row in self.read_rows()], self.fold, self.validation, self.apart, self.seed)
 
-    @cached_property
-    def splits(self) -> dict[str, MapSplit]:
-        """The maps of every part; a part without any is not there."""
+    @once
+    def read_splits(self) -> dict[str, MapSplit]:
+        """The maps of every part, those of encoders computed; a part without any is not there."""
+        # Synthetic maps are for validation only where nothing else is learnt from.
+        of_validation = self.synthetic // FOR_VALIDATION if self.validation and not self.real else 0
         parts = {
-            "train": self._real("train") + self._made_up(self.synthetic, self.seed),
-            "val": self._real("val") or self._made_up(self._made_up_watched, self.seed + OTHER_SEED),
+            "train": self._real("train") + self._synthetic(self.synthetic, self.seed),
+            "val": self._real("val") or self._synthetic(of_validation, self.seed + VALIDATION_SEED),
             "test": self._real("test"),
         }
         return {name: MapSplit(items) for name, items in parts.items() if items}
 
-    @property
-    def _made_up_watched(self) -> int:
-        """Made-up maps are watched only where nothing else is learnt from."""
-        return self.synthetic // WATCHED if self.watched and not self.real else 0
-
     def _real(self, part: str) -> list[MapExample]:
         """The labelled maps of a part; without `real` none is learnt from, so that all may be tested."""
         wanted = self.fold is not None or not self.real if part == "test" else self.real
-        return [self._examples[place] for place in getattr(self.places, part)] if wanted else []
+        return [self._compute_maps()[index] for index in getattr(self.read_folds(), part)] if wanted else []
 
     @staticmethod
-    def _made_up(count: int, seed: int) -> list[MapExample]:
+    def _synthetic(count: int, seed: int) -> list[MapExample]:
         return [MapExample(one.weights, one.token_class, CLASSES.index(one.label)) for one in synthetic_maps(count, seed)]
 
-    @cached_property
-    def _examples(self) -> list[MapExample]:
+    @once
+    def _compute_maps(self) -> list[MapExample]:
         """The labelled maps, in the order of the rows."""
         device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
-        names = tuple(row.map for row in self.rows)
-        named = {row.map.encoder for row in self.rows}
+        rows = self.read_rows()
+        named = {row.map.encoder for row in rows}
         encoders = EncoderSet({name: encoder for name, encoder in self.encoders.items() if name in named})
-        computed = computed_maps(names, encoders, self.dir, device)
-        return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in self.rows]
+        computed = computed_maps(tuple(row.map for row in rows), encoders, self.dir, device)
+        return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in rows]
 
-    @property
-    def facts(self) -> dict[str, object]:
-        """What a module must know of the data: plain numbers and names."""
-        labels = [CLASSES.index(self.rows[place].label) for place in self.places.train] if self.real else []
+    def facts(self) -> Facts:
+        """What a module must know of the data."""
+        rows, folds = self.read_rows(), self.read_folds()
+        labels = [CLASSES.index(rows[index].label) for index in folds.train] if self.real else []
         counts = (
             np.bincount(labels, minlength=len(CLASSES)) if labels else np.full(len(CLASSES), self.synthetic // len(CLASSES))
         )
-        return {
-            "kind": self.kind,
-            "classes": list(CLASSES),
-            "class_counts": counts.tolist(),
-            "labels_sha256": files_sha256([self.file]),
-            "label_pairs": label_pairs(self.labels),
-            "tested": [asdict(self.rows[place].map) for place in self.places.test],
-        }
+        patterns = PatternFacts(
+            classes=CLASSES,
+            class_counts=tuple(counts.tolist()),
+            labels_sha256=files_sha256([self.file]),
+            label_pairs=tuple(label_pairs(self.read_labels())),
+            tested=tuple(asdict(rows[index].map) for index in folds.test),
+        )
+        return Facts(kind=self.kind, patterns=patterns)
 
-    @property
-    def provenance(self) -> dict[str, object]:
+    def source(self) -> Source:
         """Where the numbers come from."""
-        identities = {name: encoder.identity for name, encoder in self.encoders.items()}
-        return {
-            "encoder": {"name": ", ".join(self.encoders), "encoders": identities},
-            "data": {str(self.file): files_sha256([self.file])},
-            "vectors": None,
-            "examples": {name: len(split) for name, split in self.splits.items()},
-            "left_out": {"maps that share a head or an input with what is held out": len(self.places.left_out)},
-            "skipped": {},
-            "words_without_pieces": {},
-        }
+        identities = {name: encoder.identity() for name, encoder in self.encoders.items()}
+        left_out = len(self.read_folds().left_out)
+        return Source(
+            encoder={"name": ", ".join(self.encoders), "encoders": identities},
+            data={str(self.file): files_sha256([self.file])},
+            examples={name: len(split) for name, split in self.read_splits().items()},
+            left_out={"maps that share a head or an input with what is held out": left_out},
+        )
 
     def require(self, stages: Sequence[str]) -> None:
         """Find out before any work whether the maps for all stages are there."""
         for stage in stages:
             require_choice("stages", stage, SPLITS_OF_STAGE)
-        if "fit" in stages and self.real and not self.places.train:
+        if "fit" in stages and self.real and not self.read_folds().train:
             raise InputError(
                 f"{self.file}: every map shares a head or an input with fold {self.fold}; none is left to learn."
             )
         if "test" in stages and self.real and self.fold is None:
             raise ConfigError("data.fold=null: all labelled maps are learnt from, none is left to test; give stages=[fit].")
-        if "test" in stages and not self.places.test:
+        if "test" in stages and not self.read_folds().test:
             raise InputError(f"{self.file}: fold {self.fold} has no map; expected at least {FOLDS} heads.")
 
     def setup(self, stage: str) -> None:
         """Compute the maps on the device, once."""
-        self.splits  # noqa: B018
+        self.read_splits()
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
         """Each map as the one head of an input."""
@@ -210,24 +203,23 @@ class PatternDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader:
         """For every process the whole of each batch: small as it is, its norms and drawn changes are then those of one."""
-        split = self.splits["train"]
+        split = self.read_splits()["train"]
         labelled_maps = sum(item.name is not None for item in split.items) or len(split)
         epochs = round(self.synthetic_until * (self.trainer.max_epochs or 1))
         batches = LabelledLast(split.lengths, labelled_maps, self.batch_size, self.seed, epochs)
         return self._loader(split, batches)
 
     def val_dataloader(self) -> DataLoader | list:
-        return self._evaluation_loader("val") if "val" in self.splits else []
+        return self._evaluation_loader("val") if "val" in self.read_splits() else []
 
     def test_dataloader(self) -> DataLoader:
         return self._evaluation_loader("test")
 
     def _evaluation_loader(self, name: str) -> DataLoader:
-        split = self.splits[name]
-        return self._loader(split, BudgetSampler(split.lengths, self.budget, *self._place()))
-
-    def _place(self) -> tuple[int, int]:
-        return self.trainer.global_rank, self.trainer.world_size
+        split = self.read_splits()[name]
+        return self._loader(
+            split, BudgetSampler(split.lengths, self.budget, self.trainer.global_rank, self.trainer.world_size)
+        )
 
     def _loader(self, split: MapSplit, batches: Sampler) -> DataLoader:
         return DataLoader(
@@ -244,7 +236,7 @@ class EncoderSet(dict[str, FrozenEncoder]):
     """Encoders by name, equal to others that compute the same."""
 
     def _key(self) -> tuple:
-        return tuple((name, str(encoder.identity)) for name, encoder in self.items())
+        return tuple((name, str(encoder.identity())) for name, encoder in self.items())
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -271,5 +263,5 @@ def collate_maps(rows: list[Row]) -> HostBatch:
         "mask": pad([np.ones(len(item.weights), dtype=np.int64) for item in items], 0).bool(),
         "token_class": pad([item.token_class for item in items], IGNORE),
         "label": torch.tensor([[item.label] for item in items]),
-        "index": torch.tensor([place for place, _ in rows]),
+        "index": torch.tensor([index for index, _ in rows]),
     }

@@ -3,6 +3,7 @@
 import logging
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -27,9 +28,7 @@ class SegmentDataModule(AttentionDataModule):
     units = "tokens"
     kind = "segments"
 
-    def __init__(
-        self, test: str | None = None, limit: int | None = 1000, mask_share: float = 0.15, **options: object
-    ) -> None:
+    def __init__(self, test: str | None = None, limit: int | None = 1000, mask_share: float = 0.15, **options: Any) -> None:
         super().__init__(**options)
         require_limit(limit)
         if not 0 < mask_share < 1:
@@ -37,12 +36,11 @@ class SegmentDataModule(AttentionDataModule):
         self.path, self.limit, self.mask_share = Path(test) if test else SAMPLE, limit, mask_share
         self.short_articles = 0
 
-    @property
     def files(self) -> list[Path]:
         return text_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
-        articles = [article for file in progress(self.files, "reading") for article in read_articles(file)]
+        articles = [article for file in progress(self.files(), "reading") for article in read_articles(file)]
         self.short_articles = sum(len(article.paragraphs) < 2 for article in articles)
         pairs = paragraph_pairs(articles)
         if not pairs:
@@ -60,12 +58,12 @@ class SegmentDataModule(AttentionDataModule):
         if self.encoder.masks_tokens and tokenizer.mask_token_id is None:
             raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
         shown = enumerate(progress(examples, "tokenising"))
-        return Split([self._encoded(place, example, classes, tokenizer) for place, example in shown])
+        return Split([self._encoded(index, example, classes, tokenizer) for index, example in shown])
 
-    def _encoded(self, place: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    def _encoded(self, index: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
         ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)
         if self.encoder.masks_tokens:
-            masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, place])
+            masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, index])
             inputs["labels"] = np.where(masked, ids, IGNORE)
             ids = np.where(masked, tokenizer.mask_token_id, ids)
         example = Example((), {"token_class": classes[ids]})
@@ -81,7 +79,7 @@ def sampled(pairs: list[tuple[str, str]], limit: int | None, seed: int) -> list[
     """At most `limit` of the pairs, drawn by the seed, in the order of the text."""
     if limit is None or len(pairs) <= limit:
         return pairs
-    return [pairs[place] for place in np.sort(np.random.default_rng(seed).permutation(len(pairs))[:limit])]
+    return [pairs[index] for index in np.sort(np.random.default_rng(seed).permutation(len(pairs))[:limit])]
 
 
 def token_classes(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:

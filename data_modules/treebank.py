@@ -1,10 +1,13 @@
 """Treebanks: sentences with gold dependencies."""
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example
@@ -14,8 +17,8 @@ from headscope.errors import ConfigError, require_limit
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"
 POSSESSIVE_CLITICS = ("'s", "’s")
-SHOWN_LENGTHS = range(5, 19)
-SHOWN = 10
+DRAWN_LENGTHS = range(5, 19)  # words
+DRAWN = 10
 
 
 class TreebankDataModule(AttentionDataModule):
@@ -29,7 +32,7 @@ class TreebankDataModule(AttentionDataModule):
         val: str | None = None,
         test: str | None = None,
         limit: int | None = None,
-        **options: object,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         paths = {"train": train, "val": val, "test": test}
@@ -38,8 +41,8 @@ class TreebankDataModule(AttentionDataModule):
             self.paths = {name: SAMPLE / f"{name}.conllu" for name in paths}
         require_limit(limit)
         self.limit = limit
+        self.relations: list[str] = []  # of all splits, by name; known once the examples are read
 
-    @property
     def files(self) -> list[Path]:
         return [file for path in self.paths.values() for file in conllu_files(path)]
 
@@ -52,54 +55,45 @@ class TreebankDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         splits = self.sentences()
-        self._relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
-        number = {relation: place for place, relation in enumerate(self._relations)}
+        self.relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
+        number = {relation: index for index, relation in enumerate(self.relations)}
         return {name: [self._example(s, number) for s in part] for name, part in splits.items()}
 
-    @property
-    def relations(self) -> list[str]:
-        """All relations of the data, by name."""
-        return self._relations if self.examples else []
-
-    @property
-    def facts(self) -> dict[str, object]:
-        return {**super().facts, "relations": self.relations, "shown": self.shown}
-
-    @property
-    def shown(self) -> list[dict[str, object]]:
-        """Some test sentences of a length that can be drawn, which together have most relations."""
-        return sentences_to_show(self.splits["test"].items) if "test" in self.splits else []
+    def facts(self) -> Facts:
+        splits = self.read_splits()
+        drawn = sentences_to_draw(splits["test"].items) if "test" in splits and self.units == "words" else ()
+        return replace(super().facts(), relations=tuple(self.relations), drawn=tuple(drawn))
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         gold = {
-            "heads": sentence.heads,
+            "governors": sentence.governors,
             "relations": [number[relation] for relation in sentence.relations],
             "punctuation": [relation.partition(":")[0] == PUNCTUATION for relation in sentence.relations],
-            "control": control_heads(sentence.words, self.seed),
+            "control": control_governors(sentence.words, self.seed),
             # Where a possessive 's follows, the released code asks that token instead of the word.
             "asked": [
-                place + (place < len(sentence.words) and sentence.words[place].lower() in POSSESSIVE_CLITICS)
-                for place in range(1, len(sentence.words) + 1)
+                index + (index < len(sentence.words) and sentence.words[index].lower() in POSSESSIVE_CLITICS)
+                for index in range(1, len(sentence.words) + 1)
             ],
         }
         arrays = {name: np.array([IGNORE, *values], dtype=np.int16) for name, values in gold.items()}
         return Example(sentence.words, arrays)
 
 
-def sentences_to_show(items: list[Encoded]) -> list[dict[str, object]]:
-    """One after another the sentence with most relations that none before it has."""
-    found: list[dict[str, object]] = []
+def sentences_to_draw(items: list[Encoded]) -> list[DrawnInput]:
+    """Sentences of a length that can be drawn, a greedy set cover of the relations: next comes who adds most of them."""
+    found: list[DrawnInput] = []
     missing_in = {
-        place: set(item.example.gold["relations"][1:].tolist())
-        for place, item in enumerate(items)
-        if len(item.example.words) in SHOWN_LENGTHS
+        index: set(item.example.gold["relations"][1:].tolist())
+        for index, item in enumerate(items)
+        if len(item.example.words) in DRAWN_LENGTHS
     }
-    while missing_in and len(found) < SHOWN:
-        place = max(missing_in, key=lambda place: len(missing_in[place]))
-        seen = missing_in.pop(place)
+    while missing_in and len(found) < DRAWN:
+        index = max(missing_in, key=lambda index: len(missing_in[index]))
+        seen = missing_in.pop(index)
         missing_in = {other: left - seen for other, left in missing_in.items() if left - seen}
-        gold = {name: items[place].example.gold[name][1:].tolist() for name in ("heads", "relations")}
-        found.append({"index": place, "words": items[place].example.words, **gold})
+        gold = {name: tuple(items[index].example.gold[name][1:].tolist()) for name in ("governors", "relations")}
+        found.append(DrawnInput(index, items[index].example.words, **gold))
     return found
 
 
@@ -108,18 +102,18 @@ def hold_out(sentences: list[Sentence], seed: int) -> tuple[list[Sentence], list
     if len(sentences) < 2:
         raise ConfigError("data.val is missing, and data.train has too few sentences to hold a tenth out.")
     drawn = set(np.random.default_rng(seed).permutation(len(sentences))[: max(1, len(sentences) // 10)].tolist())
-    kept = [s for place, s in enumerate(sentences) if place not in drawn]
-    return kept, [s for place, s in enumerate(sentences) if place in drawn]
+    kept = [s for index, s in enumerate(sentences) if index not in drawn]
+    return kept, [s for index, s in enumerate(sentences) if index in drawn]
 
 
-def control_heads(words: tuple[str, ...], seed: int) -> list[int]:
+def control_governors(words: tuple[str, ...], seed: int) -> list[int]:
     """The control task: each word type attaches, at random but always alike, to the next, first or last word.
 
     A word that would attach to itself, or past the end, attaches to ROOT.
     """
-    heads = []
-    for place, word in enumerate(words, start=1):
+    governors = []
+    for index, word in enumerate(words, start=1):
         behaviour = zlib.crc32(f"{seed} {word}".encode()) % 3
-        head = (place + 1, 1, len(words))[behaviour]
-        heads.append(0 if head == place or head > len(words) else head)
-    return heads
+        governor = (index + 1, 1, len(words))[behaviour]
+        governors.append(0 if governor == index or governor > len(words) else governor)
+    return governors

@@ -1,8 +1,11 @@
 """Treebanks as token maps: gold dependencies and linguistic features between all pieces of both words."""
 
+from dataclasses import replace
+
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.examples import Encoded, Example, Split
 from headscope.data_modules.readers.conllu import Sentence
 from headscope.data_modules.readers.features import LINKS, special_features, word_features, word_links
@@ -17,19 +20,14 @@ class TreebankTokenDataModule(TreebankDataModule):
     units = "tokens"
     kind = "treebank_tokens"
 
-    @property
-    def facts(self) -> dict[str, object]:
-        return {**super().facts, "features": True}
-
-    @property
-    def shown(self) -> list[dict[str, object]]:
-        return []
+    def facts(self) -> Facts:
+        return replace(super().facts(), features=True)
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         example = super()._example(sentence, number)
         words = zip(sentence.words, sentence.upos, sentence.relations, strict=True)
-        heads = [head - 1 for head in sentence.heads]
-        links = word_links(sentence.upos, sentence.relations, heads)
+        governors = [governor - 1 for governor in sentence.governors]
+        links = word_links(sentence.upos, sentence.relations, governors)
         flat = {name: np.array(pairs, dtype=np.int16).reshape(-1) for name, pairs in links.items()}
         features = np.array([word_features(*word) for word in words], dtype=np.int16)
         return Example(example.words, {**example.gold, "features": features, **flat})
@@ -42,8 +40,8 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     def _of_tokens(self, item: Encoded, classes: np.ndarray) -> Encoded:
         gold, of_token = item.example.gold, item.word_ids - 1  # words from 0; special tokens below
-        heads, relations = gold["heads"][1:] - 1, [self.relations[number] for number in gold["relations"][1:]]
-        pairs, numbers = dependency_arrays(of_token, heads.tolist(), relations, self.relations)
+        governors, relations = gold["governors"][1:] - 1, [self.relations[number] for number in gold["relations"][1:]]
+        pairs, numbers = dependency_arrays(of_token, governors.tolist(), relations, self.relations)
         classes = classes[item.input_ids]
         arrays = {
             "token_class": classes,
@@ -60,5 +58,5 @@ class TreebankTokenDataModule(TreebankDataModule):
 def token_pairs(of_token: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Links between words as links between all their pieces."""
     pairs = words.reshape(-1, 2).tolist()
-    found = [place for one, other in pairs for pair in pairs_of_pieces(of_token, one, other) for place in pair]
+    found = [token for one, other in pairs for pair in pairs_of_pieces(of_token, one, other) for token in pair]
     return np.array(found, dtype=np.int32)

@@ -2,16 +2,19 @@
 
 For encoders built like BERT the layers below the disabled one run once; a disabled head changes only its slice of the
 output projection; the heads of a layer are stacked along the batch; and the last layer runs for the first token only,
-which is all that the classifier reads. Other encoders take one full pass per head.
+which is all that the classifier reads. Other encoders take one full pass per head. Beside it, the importance of heads by
+gradients (Michel et al. 2019), which one backward pass gives.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
+from headscope.data_modules.readers.glue import Task
 from headscope.finetune.head_mask import Head, disabled, heads_of_layers
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
@@ -32,7 +35,7 @@ def without_each_head(model: PreTrainedModel, inputs: Inputs, how: str) -> Float
         every = [[head] for head in heads_of_layers(range(1, layers + 1), layers, heads)]
         return _one_pass_each(model, inputs, how, every).unflatten(0, (layers, heads))
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
-    return torch.stack([_tail(model, place, _changed_heads, states, real, how) for place in range(len(states))])
+    return torch.stack([_tail(model, layer, _changed_heads, states, real, how) for layer in range(len(states))])
 
 
 def without_each_layer(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer batch output"]:
@@ -42,7 +45,7 @@ def without_each_layer(model: PreTrainedModel, inputs: Inputs, how: str) -> Floa
         every = [heads_of_layers([layer], layers, heads) for layer in range(1, layers + 1)]
         return _one_pass_each(model, inputs, how, every)
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
-    return torch.stack([_tail(model, place, _changed_layer, states, real, how)[0] for place in range(len(states))])
+    return torch.stack([_tail(model, layer, _changed_layer, states, real, how)[0] for layer in range(len(states))])
 
 
 def _one_pass_each(
@@ -70,22 +73,22 @@ def layer_inputs(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "
 
 def _tail(
     model: PreTrainedModel,
-    place: int,
+    number: int,
     changed: Callable[..., Tensor],
     states: list[Tensor],
     real: Bool[Tensor, "batch token"],
     how: str,
 ) -> Float[Tensor, "variant batch output"]:
-    """The layer with its variants of attention, and all layers above it."""
+    """The layer of a number, from 0, with its variants of attention, and all layers above it."""
     layers = model.base_model.encoder.layer
     last = len(layers) - 1
-    queries = 1 if place == last else states[place].shape[1]
-    attended = changed(layers[place], states[place], real, queries, how)  # (variant, batch, query, size)
+    queries = 1 if number == last else states[number].shape[1]
+    attended = changed(layers[number], states[number], real, queries, how)  # (variant, batch, query, size)
     variants, batch = attended.shape[:2]
-    hidden = layers[place].feed_forward_chunk(attended.flatten(0, 1))
+    hidden = layers[number].feed_forward_chunk(attended.flatten(0, 1))
     stacked = real.repeat(variants, 1)
-    for number in range(place + 1, last + 1):
-        hidden = run_layer(layers[number], hidden, stacked, 1 if number == last else hidden.shape[1])
+    for above in range(number + 1, last + 1):
+        hidden = run_layer(layers[above], hidden, stacked, 1 if above == last else hidden.shape[1])
     return first_token_logits(model, hidden).unflatten(0, (variants, batch))
 
 
@@ -144,3 +147,28 @@ def first_token_logits(model: PreTrainedModel, hidden: Float[Tensor, "batch 1 si
     """What the model's own head makes of the first token."""
     pooler = getattr(model.base_model, "pooler", None)
     return model.classifier(pooler(hidden) if pooler is not None else hidden)
+
+
+def head_importance(
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], labels: Shaped[Tensor, "batch"], task: Task
+) -> Float[Tensor, "batch layer head"]:
+    """|d loss / d gate| of each input, where a gate of 1 multiplies what a head brings: the effect of turning it down."""
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
+    before = model.config._attn_implementation
+    # Copies, since tensors made in inference mode cannot take part in a backward pass.
+    with torch.inference_mode(False), torch.enable_grad():
+        inputs, labels = {name: tensor.clone() for name, tensor in inputs.items()}, labels.clone()
+        gates = torch.ones(layers, len(labels), heads, device=labels.device, requires_grad=True)
+        open_gates = iter(gates)
+        model.set_attn_implementation(IMPLEMENTATION)
+        try:
+            with weights_changed_by(lambda weights, _: weights * next(open_gates)[:, :, None, None]):
+                logits = model(**inputs).logits
+        finally:
+            model.set_attn_implementation(before)
+        if task.labels:
+            loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
+        else:
+            loss = nn.functional.mse_loss(logits.squeeze(1), labels, reduction="sum")
+        (gradient,) = torch.autograd.grad(loss, gates)
+    return gradient.abs().transpose(0, 1)

@@ -1,14 +1,12 @@
 """A classifier over an encoder: with its own weights, or with weights drawn anew."""
 
-from pathlib import Path
-from pickle import UnpicklingError
+from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
-from headscope.data_modules.encoders.frozen import first_line, quiet_loading
-from headscope.data_modules.readers.glue_tasks import Task
+from headscope.contracts import EncoderSpec
+from headscope.data_modules.encoders.models import ModelFiles
+from headscope.data_modules.readers.glue import Task
 from headscope.errors import ConfigError, InputError, require_choice
 
 INITS = ("pretrained", "normal")
@@ -16,50 +14,36 @@ STANDARD_DEVIATION = 0.02
 
 
 def load_classifier(
-    folder: str | Path,
-    task: Task,
-    init: str,
-    seed: int,
-    trained: bool = False,
-    remote: bool = False,
-    dropout: float | int | None = None,
+    spec: EncoderSpec, task: Task, seed: int, trained: bool = False, dropout: float | int | None = None
 ) -> PreTrainedModel:
     """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused.
 
     `dropout` stands for every rate that the model's own configuration has; None leaves them.
     """
-    require_choice("encoder.init", init, INITS)
+    require_choice("encoder.init", spec.init, INITS)
+    if spec.dtype != "float32":
+        raise ConfigError(f"encoder.dtype={spec.dtype}: a classifier is float32; trainer.precision= lowers it.")
     if dropout is not None and not 0 <= dropout < 1:
         raise ConfigError(f"module.dropout={dropout}: expected a number from 0 to less than 1, or null for the model's own.")
-    options = {
-        "trust_remote_code": remote,
+    files = ModelFiles(spec)
+    names = dict(enumerate(task.labels or ("score",)))
+    changes: dict[str, Any] = {
         "num_labels": task.outputs,
         "problem_type": "single_label_classification" if task.labels else "regression",
-        "label2id": {label: number for number, label in enumerate(task.labels or ("score",))},
-        "id2label": dict(enumerate(task.labels or ("score",))),
+        "label2id": {label: number for number, label in names.items()},
+        "id2label": names,
     }
-    try:
-        if dropout is not None:
-            options |= dict.fromkeys(dropout_rates(AutoConfig.from_pretrained(folder, trust_remote_code=remote)), dropout)
-        with torch.random.fork_rng(), quiet_loading():
-            torch.manual_seed(seed)
-            if init == "pretrained":
-                return _pretrained(folder, trained, options)
-            config = AutoConfig.from_pretrained(folder, **options, initializer_range=STANDARD_DEVIATION)
-            return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32, trust_remote_code=remote)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError) as error:
-        raise InputError(f"{folder}: no classifier with {task.outputs} outputs there ({first_line(error)}).") from error
-
-
-def _pretrained(folder: str | Path, trained: bool, options: dict) -> PreTrainedModel:
-    model, report = AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32, output_loading_info=True, **options
-    )
+    if spec.init == "normal":
+        changes["initializer_range"] = STANDARD_DEVIATION
+    if dropout is not None:
+        changes |= dict.fromkeys(dropout_rates(files.config()), dropout)
+    failure = f"no classifier with {task.outputs} outputs there"
+    model, missing = files.load(AutoModelForSequenceClassification, None, seed, failure, **changes)
     if trained:
-        require_labels(folder, options["id2label"], options["trust_remote_code"])
-    if trained and report["missing_keys"]:
+        require_labels(files, names)
+    if trained and missing:
         raise InputError(
-            f"{folder}: has no trained classification head; fine-tune first (experiment=kovaleva_glue) "
+            f"{files.folder}: has no trained classification head; fine-tune first (experiment=kovaleva_glue) "
             "and name the model folder of that run with encoder.name=."
         )
     return model
@@ -74,10 +58,10 @@ def dropout_rates(config: PreTrainedConfig) -> list[str]:
     ]
 
 
-def require_labels(folder: str | Path, expected: dict[int, str], remote: bool = False) -> None:
+def require_labels(files: ModelFiles, expected: dict[int, str]) -> None:
     """Refuse a model that was trained for other labels, or the same in another order; unnamed labels pass."""
-    named = AutoConfig.from_pretrained(folder, trust_remote_code=remote).id2label
+    named = files.config().id2label
     unnamed = all(str(name).startswith("LABEL_") for name in named.values())
     if not unnamed and {int(number): name for number, name in named.items()} != expected:
         found, wanted = (", ".join(map(str, labels.values())) for labels in (named, expected))
-        raise InputError(f"{folder}: was trained for the labels {found}, the task has {wanted}.")
+        raise InputError(f"{files.folder}: was trained for the labels {found}, the task has {wanted}.")

@@ -1,8 +1,7 @@
 """What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
 
 import hashlib
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +11,15 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.contracts import Facts
+from headscope.contracts import EncoderSpec, Facts, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.encoders.model_files import model_folder, weights_sha256
+from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.glue import require_task
 from headscope.errors import ConfigError, require_choice
-from headscope.finetune.ablation import is_fast, without_each_head, without_each_layer
+from headscope.files import appears_whole
+from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import predicted
-from headscope.finetune.head_importance import head_importance
 from headscope.finetune.head_mask import WAYS
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.weighted_scores import main_score, resampled
@@ -57,21 +56,20 @@ class DisableSweep(pl.LightningModule):
         self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         self.importance = importance and units == "heads"
-        if facts.model["init"] != "pretrained":
-            raise ConfigError(f"encoder.init={facts['model']['init']}: only a trained model can be swept.")
-        folders = list(dict.fromkeys([Path(facts.model["folder"]), *map(model_folder, checkpoints)]))
-        self.models = torch.nn.ModuleList(self._open(folder, facts.model["remote"]) for folder in folders)
-        weights = [weights_sha256(str(folder), folder, None) for folder in folders]
-        self.identity = f"{units} {how} {self.importance} {weights}"
+        if facts.encoder.init != "pretrained":
+            raise ConfigError(f"encoder.init={facts.encoder.init}: only a trained model can be swept.")
+        named = [ModelFiles(spec) for spec in (facts.encoder, *map(facts.encoder.at, checkpoints))]
+        different = {(files.folder, files.change): files for files in named}.values()
+        self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
+        self.identity = f"{units} {how} {self.importance} {[files.checksum() for files in different]}"
         self.seen = PerInput("labels", "outputs", "importance")
         self.found: dict[str, object] = {}
 
-    def _open(self, folder: Path, remote: bool) -> PreTrainedModel:
-        model = load_classifier(folder, self.task, "pretrained", self.seed, trained=True, remote=remote)
-        model = model.eval().requires_grad_(False)
+    def _open(self, spec: EncoderSpec) -> PreTrainedModel:
+        model = load_classifier(spec, self.task, self.seed, trained=True).eval().requires_grad_(False)
         shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
         if shape != (self.layers, self.heads):
-            raise ConfigError(f"{folder}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")
+            raise ConfigError(f"{spec.name}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")
         return model
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
@@ -81,7 +79,8 @@ class DisableSweep(pl.LightningModule):
                 parts = {name: torch.from_numpy(stored[name]).to(self.device) for name in stored.files}
         else:
             parts = self._compute(batch)
-            save_arrays(file, {name: tensor.cpu().numpy() for name, tensor in parts.items()})
+            with appears_whole(file) as draft:
+                np.savez(draft, **{name: tensor.cpu().numpy() for name, tensor in parts.items()})
         self.seen.update(batch.index, labels=batch.gold["label"].squeeze(1), **parts)
 
     def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
@@ -133,17 +132,17 @@ class DisableSweep(pl.LightningModule):
 
     def findings(self) -> dict[str, object]:
         found = self.found
-        names = [self._name(place) for place in range(len(found["changes"]))]
+        names = [self._name(index) for index in range(len(found["changes"]))]
         rows = [
             {
                 "disabled": name,
-                "score": float(found["scores"][place]),
-                "change": float(found["changes"][place]),
-                "low": float(found["low"][place]),
-                "high": float(found["high"][place]),
+                "score": float(found["scores"][index]),
+                "change": float(found["changes"][index]),
+                "low": float(found["low"][index]),
+                "high": float(found["high"][index]),
             }
-            | ({"deviation_over_checkpoints": float(found["deviation"][place])} if found["deviation"] is not None else {})
-            for place, name in enumerate(names)
+            | ({"deviation_over_checkpoints": float(found["deviation"][index])} if found["deviation"] is not None else {})
+            for index, name in enumerate(names)
         ]
         rows.sort(key=lambda row: -row["change"])
         ends = rows if len(rows) <= 2 * SHOWN_ENDS else rows[:SHOWN_ENDS] + rows[-SHOWN_ENDS:]
@@ -159,8 +158,8 @@ class DisableSweep(pl.LightningModule):
             "path": "fast" if all(map(is_fast, self.models)) else "one full pass each",
         }
 
-    def _name(self, place: int) -> str:
-        return f"{place // self.heads + 1}-{place % self.heads + 1}" if self.units == "heads" else f"layer {place + 1}"
+    def _name(self, index: int) -> str:
+        return head_at(index, self.heads) if self.units == "heads" else f"layer {index + 1}"
 
     def _grids(self) -> dict[str, object]:
         per_layer = self.heads if self.units == "heads" else 1
@@ -177,14 +176,3 @@ def digest(identity: str, tokens: Tensor) -> str:
     """A name for what is computed of a batch, by the models, what is done to them, and the batch's tokens."""
     content = f"{identity} {tuple(tokens.shape)}".encode() + tokens.cpu().numpy().tobytes()
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def save_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write beside the file and rename, so that a stopped run leaves nothing half-written."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{uuid.uuid4().hex}.npz")
-    try:
-        np.savez(draft, **arrays)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)

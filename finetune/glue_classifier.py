@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel, get_linear_schedule_with_warmup
+from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_with_warmup
 
 from headscope.contracts import Facts
-from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.data_modules.batches.shares import mean_of_all
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.data_modules.glue import require_task
+from headscope.files import appears_whole
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import prediction_rows, task_scores
 from headscope.finetune.head_mask import disabled, require_heads
@@ -37,10 +38,7 @@ class GlueClassifier(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.task = require_task(facts)
-        source = facts.model
-        self.model: PreTrainedModel = load_classifier(
-            source["folder"], self.task, source["init"], seed, remote=source["remote"], dropout=dropout
-        )
+        self.model: PreTrainedModel = load_classifier(facts.encoder, self.task, seed, dropout=dropout)
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
@@ -109,3 +107,22 @@ class GlueClassifier(pl.LightningModule):
         steps = self.trainer.estimated_stepping_batches
         schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+class SaveModel(pl.Callback):
+    """After the test of what was trained, writes its model and tokenizer as a plain Hugging Face folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.trained = Path(folder), False
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.trained = True
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not self.trained or not trainer.is_global_zero:
+            return
+        encoder = trainer.datamodule.encoder
+        tokenizer = AutoTokenizer.from_pretrained(encoder.folder, trust_remote_code=encoder.spec.trust_remote_code)
+        with appears_whole(self.folder) as draft:
+            pl_module.model.save_pretrained(draft)
+            tokenizer.save_pretrained(draft)

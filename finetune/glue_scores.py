@@ -7,7 +7,7 @@ from torch import Tensor
 from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.classification import binary_f1_score, multiclass_accuracy
 
-from headscope.data_modules.readers.glue_tasks import Task
+from headscope.data_modules.readers.glue import Task
 
 
 def predicted(logits: Float[Tensor, "*shape output"], task: Task) -> Shaped[Tensor, "*shape"]:
@@ -45,11 +45,11 @@ def prediction_rows(index: Tensor, logits: Tensor, labels: Tensor, task: Task) -
     names: Sequence[str] = task.labels or ()
     rows = []
     outputs = logits.softmax(-1) if names else logits
-    for place, output, label in zip(index.tolist(), outputs.tolist(), labels.tolist(), strict=True):
+    for example, output, label in zip(index.tolist(), outputs.tolist(), labels.tolist(), strict=True):
         if names:
             chances = {f"p_{name}": chance for name, chance in zip(names, output, strict=True)}
             best = names[max(range(len(output)), key=output.__getitem__)]
-            rows.append({"example": place, "gold": names[int(label)], "predicted": best, **chances})
+            rows.append({"example": example, "gold": names[int(label)], "predicted": best, **chances})
         else:
-            rows.append({"example": place, "gold": label, "predicted": output[0]})
+            rows.append({"example": example, "gold": label, "predicted": output[0]})
     return rows

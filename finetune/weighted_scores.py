@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Num
 
-from headscope.data_modules.readers.glue_tasks import Task
+from headscope.data_modules.readers.glue import Task
 
 Scores = Float[np.ndarray, "predictor weighting"]
 

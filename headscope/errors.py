@@ -16,6 +16,11 @@ class ConfigError(InputError):
     exit_status = 2
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error of a library, to quote in a sentence."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """The near matches of a misspelt name as the end of a sentence, or nothing."""
     near = difflib.get_close_matches(wrong, sorted(set(known)), n=3, cutoff=0.5)

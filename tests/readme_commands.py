@@ -23,7 +23,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from omegaconf import DictConfig, OmegaConf
 
-from headscope.data_modules.encoders.model_files import model_folder
+from headscope.data_modules.encoders.models import model_folder
 from headscope.runs.help import EXAMPLES
 from tests.runs.test_config import check_node, nodes
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from headscope.data_modules.encoders.model_files import model_folder
+from headscope.data_modules.encoders.models import model_folder
 
 PROJECT = Path(__file__).parents[1]
 TOLERANCE = 1e-6

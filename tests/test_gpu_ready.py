@@ -14,9 +14,8 @@ from headscope.analysis.patterns import PatternShares
 from headscope.analysis.relations import RelationHeads
 from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.buckets import Budget
-from headscope.data_modules.batches.examples import Example, collate, encode
-from headscope.data_modules.readers.antecedents import BASELINES
+from headscope.data_modules.batches.examples import Budget, Example, collate, encode
+from headscope.data_modules.readers.mentions import BASELINES
 from headscope.data_modules.treebank import TreebankDataModule
 from headscope.probes.parser.graph_parser import GraphParser
 from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, DistanceWordScorer, RightBranchingScorer
@@ -65,7 +64,7 @@ def host_batch(encoder):
         for start in (0, 2)
     ]
     for example in examples:
-        example.gold["heads"][1:] %= len(example.words)
+        example.gold["governors"][1:] %= len(example.words)
     batch = collate([encode(examples, encoder.tokenizer(), 128)[place] for place in range(len(examples))])
     batch["vector_ids"] = torch.ones_like(batch["mask"], dtype=torch.long)
     return batch

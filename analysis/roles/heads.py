@@ -75,7 +75,7 @@ class HeadRoles(Analysis):
             columns = weights.gather(3, order[:, None, None].expand_as(weights))
             self.shuffled[number] += (self._scores(maps, columns, batch.mask) * defined[:, None]).sum(0, dtype=torch.float64)
         if self.compared:
-            self.tuned.append(self._scores(batch.other_maps.flatten(1, 2), weights, batch.mask))
+            self.tuned.append(self._scores(batch.tuned_maps.flatten(1, 2), weights, batch.mask))
 
     def _scores(self, maps: Tensor, weights: Tensor, real: Tensor) -> Tensor:
         scores = bias_scores(maps, weights)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor
+from torch import Tensor, distributed
 
 IGNORE = -100  # gold value of ROOT and of padding
 
@@ -12,7 +13,7 @@ IGNORE = -100  # gold value of ROOT and of padding
 class AttentionBatch:
     """Maps and gold annotation of some inputs, on the device.
 
-    The unit of a map is a word, where index 0 of every word axis is ROOT, or a token. `index` is the place of an
+    The unit of a map is a word, where index 0 of every word axis is ROOT, or a token. `index` is that of an
     input in its split. Gold is padded with IGNORE and has one value per unit, or per whatever it is about.
     """
 
@@ -21,7 +22,7 @@ class AttentionBatch:
     index: Int[Tensor, "batch"] | None = None
     inputs: dict[str, Int[Tensor, "batch _"]] | None = None  # what the encoder gets, for those who run their own
     maps: Float[Tensor, "batch layer head query key"] | None = None
-    other_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
+    tuned_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None
     whole: int | None = None  # inputs of the batch in all processes together, where it is shared
@@ -30,3 +31,16 @@ class AttentionBatch:
     def size(self) -> int:
         """How many inputs a step learns from, in all processes together."""
         return len(self.mask) if self.whole is None else self.whole
+
+
+def mean_of_all(total: Tensor, count: Tensor) -> Tensor:
+    """The total over the count of the whole batch, from the total and the count of this process's part.
+
+    The gradients of what the processes return, averaged as DDP does, are those of the mean over the whole batch. The
+    counts are added up on the device.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return total / count.clamp(min=1)
+    everywhere = count.detach().to(torch.float32, copy=True)
+    distributed.all_reduce(everywhere)
+    return total * distributed.get_world_size() / everywhere.clamp(min=1)

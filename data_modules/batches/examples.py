@@ -1,18 +1,19 @@
-"""Examples on the host: words and gold, then token ids aligned to the words, then padded batches."""
+"""Examples on the host: words and gold, then token ids aligned to the words, then padded batches of similar length."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count, islice
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Sampler
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from headscope.data_modules.batches.batch import IGNORE
-from headscope.data_modules.batches.map_store import MapStore
 from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
+from headscope.errors import ConfigError
 from headscope.progress import progress
 
 NO_WORD = -1
@@ -25,7 +26,7 @@ AT_ONCE = 1000  # examples that the tokenizer gets at once; what it says of them
 class Example:
     """The words of a sentence, or the one or two texts of an input that is yet to be tokenised, with gold annotation.
 
-    Gold arrays of words start with ROOT's place. `annotation` is what a reader found and only tokenising makes into gold.
+    Gold arrays of words start with a value for ROOT. `annotation` is what a reader found and tokenising makes into gold.
     """
 
     words: tuple[str, ...]
@@ -48,7 +49,7 @@ class Encoded:
     model_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-Row = tuple[int, Encoded, dict[str, np.ndarray]]  # the place of an example, the example, its stored arrays
+Row = tuple[int, Encoded, dict[str, np.ndarray]]  # the index of an example, the example, its stored arrays
 
 
 @dataclass
@@ -58,13 +59,13 @@ class Split(Dataset):
     items: list[Encoded]
     skipped: int = 0
     dropped_words: int = 0
-    stores: dict[str, MapStore] = field(default_factory=dict)
+    stores: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, place: int) -> Row:
-        return place, self.items[place], {name: store[place] for name, store in self.stores.items()}
+    def __getitem__(self, index: int) -> Row:
+        return index, self.items[index], {name: store[index] for name, store in self.stores.items()}
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -80,12 +81,12 @@ def encode(
     for start in progress(range(0, len(examples), AT_ONCE), "tokenising", each=AT_ONCE):
         part = examples[start : start + AT_ONCE]
         encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
-        for place, example in enumerate(part):
-            ids = np.array(encoding["input_ids"][place], dtype=np.int32)
+        for index, example in enumerate(part):
+            ids = np.array(encoding["input_ids"][index], dtype=np.int32)
             if len(ids) > max_pieces:
                 split.skipped += 1
                 continue
-            word_ids = align(ids, encoding.word_ids(place), tokenizer.cls_token_id)
+            word_ids = align(ids, encoding.word_ids(index), tokenizer.cls_token_id)
             vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
             split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
             split.items.append(Encoded(example, ids, word_ids, len(example.words) + 1, vector_ids))
@@ -121,7 +122,7 @@ def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
         "word_ids": pad([item.word_ids for item in items], NO_WORD),
         "mask": pad([np.ones(item.size, dtype=np.int64) for item in items], 0).bool(),
         "gold": gold,
-        "index": torch.tensor([place for place, _, _ in rows]),
+        "index": torch.tensor([index for index, _, _ in rows]),
     }
     for name, padding in MODEL_INPUTS.items():
         if name in items[0].model_inputs:
@@ -143,9 +144,9 @@ def collate_part(rows: list[Row], rank: int, processes: int) -> dict[str, Tensor
 
 def without_gold(row: Row) -> Row:
     """The same input with all gold left out."""
-    place, item, stored = row
+    index, item, stored = row
     gold = {name: np.full_like(values, IGNORE) for name, values in item.example.gold.items()}
-    return place, replace(item, example=replace(item.example, gold=gold)), stored
+    return index, replace(item, example=replace(item.example, gold=gold)), stored
 
 
 def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:
@@ -164,3 +165,97 @@ def pad_blocks(arrays: Sequence[np.ndarray]) -> Tensor:
     for block, array in zip(out, arrays, strict=True):
         block[tuple(map(slice, array.shape))] = array
     return torch.from_numpy(out)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one pass of the encoder may hold: tokens with padding, and cells of all its maps."""
+
+    tokens: int
+    cells: int
+    maps: int
+
+    def examples(self, length: int) -> int:
+        """How many inputs of this length fit (at least one)."""
+        return max(1, min(self.tokens // length, self.cells // (self.maps * length * length)))
+
+
+def budget_batches(lengths: np.ndarray, budget: Budget, processes: int = 1) -> list[np.ndarray]:
+    """All examples, longest first, in batches as large as the budget allows and enough of them for all processes."""
+    if len(lengths) < processes:
+        raise ConfigError(
+            f"{len(lengths)} examples cannot be shared among {processes} processes; use fewer (trainer.devices)."
+        )
+    share = len(lengths) // processes
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        size = min(share, budget.examples(int(lengths[order[start]])))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+class BucketSampler(Sampler):
+    """Batches of `batch_size` inputs of similar length, drawn anew each epoch from the seed; for training.
+
+    What a step learns from depends on the seed only, never on the encoder's budget or the number of processes: all
+    get the same batches, and each takes its part of every batch (`collate_part`).
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
+        self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
+        self.epoch = 0
+        self.sampler = self  # where Lightning looks for set_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self.lengths) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        order = random.permutation(len(self.lengths))
+        order = order[np.argsort(self.lengths[order], kind="stable")]
+        batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        for index in random.permutation(len(batches)):
+            yield batches[index].tolist()
+
+
+class BudgetSampler(Sampler):
+    """Batches that fill the budget, in a fixed order; for evaluation. Processes share them without overlap."""
+
+    def __init__(self, lengths: np.ndarray, budget: Budget, rank: int = 0, processes: int = 1) -> None:
+        self.batches = budget_batches(lengths, budget, processes)[rank::processes]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (batch.tolist() for batch in self.batches)
+
+
+class LabelledLast(Sampler):
+    """Batches of all maps for some epochs, then of the first ones alone, the labelled, in equally many batches."""
+
+    def __init__(self, lengths: np.ndarray, labelled: int, batch_size: int, seed: int, epochs: int) -> None:
+        self.all = BucketSampler(lengths, batch_size, seed)
+        self.labelled = BucketSampler(lengths[:labelled], batch_size, seed)
+        self.epochs, self.sampler = epochs, self  # where Lightning looks for set_epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.all.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.all.epoch < self.epochs:
+            return iter(self.all)
+        return islice(self._again_and_again(), len(self))
+
+    def _again_and_again(self) -> Iterator[list[int]]:
+        for turn in count(self.all.epoch * len(self)):
+            self.labelled.set_epoch(turn)
+            yield from self.labelled

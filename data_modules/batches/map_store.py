@@ -1,21 +1,30 @@
-"""Arrays of a split kept on disk: float16, memory-mapped, checksummed, safe to share between runs."""
+"""What the encoder says of a split, kept on disk so that later epochs and runs need no encoder.
+
+Float16, memory-mapped, checksummed, safe to share between runs.
+"""
 
 import hashlib
 import json
 import logging
-import uuid
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from pytorch_lightning.utilities import move_data_to_device
+
+from headscope.data_modules.batches.examples import Split, budget_batches, collate
+from headscope.data_modules.batches.words import STORED_AXES, Autocast, WordEncoder
+from headscope.files import appears_whole, file_sha256, once, write_atomically
+from headscope.progress import progress
 
 log = logging.getLogger(__name__)
+FORMAT = 2
 SHARD_NUMBERS = 2**26  # 128 MiB of float16
 
 
-class MapStore:
-    """One float16 array per example, in shards; a shard counts only once its checksum file is in place."""
+class MapStore(Sequence[np.ndarray]):
+    """One float16 array per example, in shards; a shard counts only once its checksum file is in index."""
 
     def __init__(self, folder: Path, shapes: list[tuple[int, ...]]) -> None:
         self.folder, self.shapes = folder, shapes
@@ -35,16 +44,19 @@ class MapStore:
                 digest.update(len(array).to_bytes(8, "little") + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:32]
 
-    def __getitem__(self, place: int) -> np.ndarray:
-        start = self.offset[place]
-        return self._open[int(self.shard_of[place])][start : start + self.sizes[place]].reshape(self.shapes[place])
+    def __getitem__(self, index: int) -> np.ndarray:
+        start = self.offset[index]
+        return self._open_shards()[int(self.shard_of[index])][start : start + self.sizes[index]].reshape(self.shapes[index])
 
-    @cached_property
-    def _open(self) -> dict[int, np.ndarray]:
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @once
+    def _open_shards(self) -> dict[int, np.ndarray]:
         return {shard: np.load(self._file(shard), mmap_mode="r") for shard in self.shards}
 
     def examples(self, shard: int) -> np.ndarray:
-        """The places of the examples that a shard holds."""
+        """The indices of the examples that a shard holds."""
         return np.flatnonzero(self.shard_of == shard)
 
     def missing(self, among: Iterable[int] | None = None) -> list[int]:
@@ -57,7 +69,7 @@ class MapStore:
             return False
         try:
             expected = json.loads(note.read_text())["sha256"]
-            intact = len(np.load(file, mmap_mode="r")) == self._numbers(shard) and sha256(file) == expected
+            intact = len(np.load(file, mmap_mode="r")) == self._numbers(shard) and file_sha256(file) == expected
         except (OSError, EOFError, ValueError, KeyError, TypeError):
             intact = False
         if not intact:
@@ -65,19 +77,13 @@ class MapStore:
         return intact
 
     def write(self, shard: int, arrays: Iterator[tuple[int, np.ndarray]]) -> None:
-        """Write a shard from (place, array) pairs in any order; it appears only when whole."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self._file(shard).with_suffix(f".{uuid.uuid4().hex}.tmp")
-        try:
+        """Write a shard from (index, array) pairs in any order; it appears only when whole."""
+        with appears_whole(self._file(shard)) as draft:
             out = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=(self._numbers(shard),))
-            for place, array in arrays:
-                out[self.offset[place] : self.offset[place] + self.sizes[place]] = array.ravel()
+            for index, array in arrays:
+                out[self.offset[index] : self.offset[index] + self.sizes[index]] = array.ravel()
             out.flush()
-            draft.replace(self._file(shard))
-            draft.write_text(json.dumps({"sha256": sha256(self._file(shard))}))
-            draft.replace(self._note(shard))
-        finally:
-            draft.unlink(missing_ok=True)
+        write_atomically(self._note(shard), json.dumps({"sha256": file_sha256(self._file(shard))}).encode())
 
     def _numbers(self, shard: int) -> int:
         return int(self.sizes[self.shard_of == shard].sum())
@@ -89,7 +95,50 @@ class MapStore:
         return self.folder / f"{shard:05d}.json"
 
 
-def sha256(file: Path) -> str:
-    """The checksum of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) -> dict[str, MapStore]:
+    """A store for each output of a split, named by all that decides its content."""
+    stores = {}
+    for output in words.outputs:
+        examples = ((item.input_ids, item.word_ids, *item.model_inputs.values()) for item in split.items)
+        key = MapStore.key([FORMAT, precision, *words.identity(output)], examples)
+        stores[output] = MapStore(folder / key, [words.stored_shape(output, item.size) for item in split.items])
+    return stores
+
+
+def missing_shards(stores: Mapping[str, MapStore], rank: int, processes: int) -> list[tuple[str, int]]:
+    """The shards that this process has to write; each process answers for every n-th."""
+    return [
+        (output, shard)
+        for output, store in stores.items()
+        for shard in store.missing(progress(store.shards[rank::processes], "checking stored maps"))
+    ]
+
+
+def write_shards(
+    stores: Mapping[str, MapStore],
+    shards: Sequence[tuple[str, int]],
+    split: Split,
+    words: WordEncoder,
+    device: torch.device,
+    autocast: Autocast,
+    description: str,
+) -> None:
+    """Encode the examples of the shards and write them."""
+    for output, shard in progress(shards, description):
+        store = stores[output]
+        store.write(shard, _outputs(split, output, store.examples(shard), words, device, autocast))
+
+
+def _outputs(
+    split: Split,
+    output: str,
+    indices: np.ndarray,
+    words: WordEncoder,
+    device: torch.device,
+    autocast: Autocast,
+) -> Iterator[tuple[int, np.ndarray]]:
+    for batch in budget_batches(split.lengths[indices], words.budget):
+        tokens = move_data_to_device(collate([(index, split.items[index], {}) for index in indices[batch].tolist()]), device)
+        arrays = words(tokens, autocast)[output].half().permute(STORED_AXES[output]).contiguous().cpu().numpy()
+        for index, array in zip(indices[batch], arrays, strict=True):
+            yield index, array[tuple(map(slice, words.stored_shape(output, split.items[index].size)))]

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.data_modules.encoders.model_files import packaged_folder
 from headscope.errors import InputError
+from headscope.files import packaged_folder
 from headscope.progress import progress
 
 UNKNOWN = 0  # the row of zeros: unknown words, and ROOT
@@ -45,7 +45,7 @@ class WordVectors(ABC):
         table = torch.zeros(len(found) + 1, size)
         if found:
             table[1:] = torch.from_numpy(np.stack(list(found.values())).astype(np.float32))
-        return VectorTable({word: place for place, word in enumerate(found, start=1)}, table)
+        return VectorTable({word: row for row, word in enumerate(found, start=1)}, table)
 
     @property
     @abstractmethod

@@ -1,32 +1,17 @@
 """Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
-from headscope.data_modules.encoders.model_files import (
-    files_sha256,
-    joined_sha256,
-    model_folder,
-    tokenizer_files,
-    weights_sha256,
-)
-from headscope.data_modules.encoders.weight_change import add_change, change_file
-from headscope.errors import InputError, require_choice
-
-transformers_logging.disable_progress_bar()
-INITS = ("pretrained", "embeddings", "normal")
-DTYPES = ("float32", "bfloat16")
-POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
+from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
+from headscope.errors import ConfigError, InputError, first_line
 
 
 class LastLayerSeen(Exception):
@@ -34,30 +19,17 @@ class LastLayerSeen(Exception):
 
 
 class FrozenEncoder(nn.Module):
-    """An encoder in eval mode that never learns; its weights are read on `load`."""
+    """An encoder in eval mode that never learns; its weights are read on `load`. Options are the fields of `EncoderSpec`."""
 
     gives = "attention"  # what its maps hold
     masks_tokens = False  # whether its inputs must have masked tokens, with labels beside them
 
-    def __init__(
-        self,
-        name: str,
-        init: str = "pretrained",
-        dtype: str = "float32",
-        sha256: str | None = None,
-        seed: int = 0,
-        trust_remote_code: bool = False,
-        change: str | None = None,
-    ) -> None:
+    def __init__(self, name: str, **options: Any) -> None:
         super().__init__()
-        require_choice("encoder.init", init, INITS)
-        require_choice("encoder.dtype", dtype, DTYPES)
-        self.name, self.init, self.dtype, self.seed = name, init, getattr(torch, dtype), seed
-        self.expected_sha256, self.trust_remote_code = sha256, trust_remote_code
-        self.folder: Path = model_folder(name)
-        self.change: Path | None = change_file(change) if change else None
+        self.spec = EncoderSpec(name, **options)
+        self.files = ModelFiles(self.spec)
         try:
-            self.config = AutoConfig.from_pretrained(self.folder, trust_remote_code=trust_remote_code)
+            self.config = self.files.config()
         except (OSError, ValueError) as error:
             raise InputError(f"{name}: config.json is not that of a transformers model ({first_line(error)}).") from error
         if not hasattr(self.config, "num_attention_heads") or not hasattr(self.config, "num_hidden_layers"):
@@ -67,42 +39,46 @@ class FrozenEncoder(nn.Module):
         self.model: PreTrainedModel | None = None
         self._streams = True
 
+    @property
+    def name(self) -> str:
+        """As the spec says it: hub id, folder or `package:NAME/folder`."""
+        return self.spec.name
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.files.folder
+
     def load(self) -> "FrozenEncoder":
         """Read the weights, once."""
         if self.model is None:
-            self.sha256  # noqa: B018  (checked before anything is read from the file)
-            model = load_model(self.folder, self.init, self.dtype, self.seed, self.trust_remote_code)
+            model, missing = self.files.load()
+            # Checkpoints of other tasks may lack the pooler, which no map depends on.
+            if lacking := [key for key in missing if "pooler" not in key]:
+                raise InputError(
+                    f"{self.folder}: the weights lack {len(lacking)} tensors of the model, such as {lacking[0]}."
+                )
             # Models outside the attention interface hand out their maps themselves, from eager attention.
             self._streams = model._supports_attention_backend
-            if self.change:
-                add_change(model, self.change)
             if self._streams:
                 model.set_attn_implementation(IMPLEMENTATION)
             self.model = model.eval().requires_grad_(False)
         return self
 
-    @property
-    def sha256(self) -> str:
-        """The checksum of the weights' file, joined with that of their change where there is one."""
-        weights = weights_sha256(self.name, self.folder, self.expected_sha256)
-        return joined_sha256([weights, files_sha256([self.change])]) if self.change else weights
+    def checksum(self) -> str:
+        """The sha256 of the weights, joined with that of their change where there is one."""
+        return self.files.checksum()
 
-    @property
-    def identity(self) -> dict[str, object]:
-        """All that decides what the encoder computes, for caches and reports."""
-        random = {"seed": self.seed} if self.init != "pretrained" else {}
-        return {
-            "name": self.name, "sha256": self.sha256, "init": self.init, "dtype": str(self.dtype), **random,
-            "config_sha256": files_sha256([self.folder / "config.json"]),
-            "tokenizer_sha256": files_sha256(tokenizer_files(self.folder)),
-        }  # fmt: skip
+    def identity(self) -> dict[str, Any]:
+        """All that decides what the encoder computes, and its number of parameters, for caches and reports."""
+        return self.files.identity()
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The fast tokenizer, which knows the word of each piece."""
         tokenizer_files(self.folder)
         try:
             tokenizer = AutoTokenizer.from_pretrained(
-                self.folder, add_prefix_space=True, trust_remote_code=self.trust_remote_code
+                self.folder, add_prefix_space=True, trust_remote_code=self.spec.trust_remote_code
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{self.name}: no usable tokenizer in {self.folder} ({first_line(error)}).") from error
@@ -129,6 +105,8 @@ class FrozenEncoder(nn.Module):
             received += 1
             if sink:
                 sink(weights)
+            # The last layer's own output, its feed-forward part and the pooler change no map: an exception is the one
+            # way out of a model's forward pass that works for every architecture.
             if received == self.layers and not hidden_states:
                 raise LastLayerSeen
 
@@ -155,52 +133,12 @@ class FrozenEncoder(nn.Module):
         return len(attentions or ())
 
 
-def load_model(folder: Path, init: str, dtype: torch.dtype, seed: int, remote: bool) -> PreTrainedModel:
-    """The model with its own weights, with none of them, or with its embeddings only."""
-    options = {"trust_remote_code": remote, "dtype": dtype, "attn_implementation": "eager"}
-    try:
-        with quiet_loading():
-            trained, report = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
-    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
-        raise InputError(f"{folder}: the weights cannot be read ({first_line(error)}).") from error
-    # Checkpoints of other tasks may lack the pooler, which no map depends on.
-    if lacking := sorted(key for key in report["missing_keys"] if "pooler" not in key):
-        raise InputError(f"{folder}: the weights lack {len(lacking)} tensors of the model, such as {lacking[0]}.")
-    if init == "pretrained":
-        return trained
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = AutoModel.from_config(trained.config, **options)
-    if init == "embeddings":
-        copy_embeddings(trained, model)
-    return model
-
-
-@contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Without transformers' own page on tensors that are missing or not needed; what matters is said in our sentence."""
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(before)
-
-
-def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:
-    """Word and position embeddings go over; every other weight of the target stays as drawn."""
-    positions = {name: module for name, module in source.named_modules() if name.endswith(POSITION_EMBEDDINGS)}
-    with torch.no_grad():
-        target.get_input_embeddings().weight.copy_(source.get_input_embeddings().weight)
-        for name, module in positions.items():
-            target.get_submodule(name).weight.copy_(module.weight)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error of a library, to quote in a sentence."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-def open_encoder(name: str | None, dtype: str = "float32") -> FrozenEncoder | None:
-    """The encoder of a name; none where no name is given."""
-    return FrozenEncoder(name, dtype=dtype) if name else None
+def tuned_encoder(name: str | None = None, base: str | None = None, **options: Any) -> FrozenEncoder | None:
+    """The second model of a comparison: a name, or what fine-tuning changed in the base; None where neither is given."""
+    if name or options.get("change"):
+        return FrozenEncoder(name or base, **options)
+    plain = EncoderSpec("")
+    for field in ("revision", "init", "sha256"):
+        if options.get(field, getattr(plain, field)) != getattr(plain, field):
+            raise ConfigError(f"tuned.{field}={options[field]}: of which model? Name it with tuned.name= or tuned.change=.")
+    return None

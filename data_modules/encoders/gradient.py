@@ -1,16 +1,15 @@
 """How much a loss depends on each cell of attention: gradient maps in the place of attention maps (Clark, section 3.2)."""
 
-from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from jaxtyping import Int
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
-from headscope.data_modules.encoders.frozen import FrozenEncoder, first_line, quiet_loading
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, InputError, require_choice
 
 OBJECTIVES = {"masked_lm": AutoModelForMaskedLM, "classification": AutoModelForSequenceClassification}
@@ -25,21 +24,19 @@ class GradientEncoder(FrozenEncoder):
 
     gives = "gradients"
 
-    def __init__(self, objective: str = "masked_lm", **options: object) -> None:
+    def __init__(self, objective: str = "masked_lm", **options: Any) -> None:
         require_choice("encoder.objective", objective, OBJECTIVES)
         super().__init__(**options)
-        if self.init != "pretrained":
-            raise ConfigError(f"encoder.init={self.init}: gradients need a trained head, so only pretrained works.")
+        if self.spec.init != "pretrained":
+            raise ConfigError(f"encoder.init={self.spec.init}: gradients need a trained head, so only pretrained works.")
         self.objective = objective
         self.masks_tokens = objective == "masked_lm"
 
-    @property
-    def identity(self) -> dict[str, object]:
-        return {**super().identity, "objective": self.objective}
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "objective": self.objective}
 
     def load(self) -> "GradientEncoder":
         if self.model is None:
-            self.sha256  # noqa: B018  (checked before anything is read from the file)
             with torch.inference_mode(False):
                 self.model = self._with_head().eval().requires_grad_(False)
             if not self.model._supports_attention_backend:
@@ -48,15 +45,13 @@ class GradientEncoder(FrozenEncoder):
         return self
 
     def _with_head(self) -> PreTrainedModel:
-        options = {"trust_remote_code": self.trust_remote_code, "dtype": self.dtype, "attn_implementation": "eager"}
         try:
-            with quiet_loading():
-                model, report = OBJECTIVES[self.objective].from_pretrained(self.folder, output_loading_info=True, **options)
-        except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
-            if "Unrecognized configuration class" in str(error):  # an architecture without such a head
+            model, missing = self.files.load(OBJECTIVES[self.objective])
+        except InputError as error:
+            if "Unrecognized configuration class" in str(error.__cause__):  # an architecture without such a head
                 raise InputError(f"{self.name}: {self._way_out()}") from error
-            raise InputError(f"{self.folder}: the weights cannot be read ({first_line(error)}).") from error
-        if report["missing_keys"] or (self.objective == "classification" and model.config.num_labels < 2):
+            raise
+        if missing or (self.objective == "classification" and model.config.num_labels < 2):
             raise InputError(f"{self.name}: {self._way_out()}")
         return model
 

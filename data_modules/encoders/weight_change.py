@@ -1,6 +1,7 @@
 """A fine-tuned encoder as a small file: what training changed in its weights, at a low rank.
 
-python -m headscope.data_modules.encoders.weight_change BEFORE AFTER FILE [--rank 8]   writes the file; encoder.change=FILE applies it.
+python -m headscope.data_modules.encoders.weight_change BEFORE AFTER FILE [--rank 8]   writes the file
+encoder.change=FILE   applies it
 Matrices are kept as two thin factors, vectors as they are, both in float16; embeddings are left out.
 """
 
@@ -14,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from headscope.errors import InputError
-from headscope.files import local_path, write_whole
+from headscope.files import local_path, write_atomically
 
 LEFT, RIGHT = ".left", ".right"
 NOT_KEPT = ("embeddings.", "pooler.")
@@ -78,7 +79,7 @@ def main() -> None:
         parser.error(f"--rank {given.rank}: expected at least 1")
     try:
         before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
-        write_whole(given.file, save(low_rank_change(before, after, given.rank)))
+        write_atomically(given.file, save(low_rank_change(before, after, given.rank)))
     except InputError as error:
         raise SystemExit(str(error)) from None
     print(given.file)

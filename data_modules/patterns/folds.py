@@ -13,7 +13,7 @@ LEAST = 0.5  # of an even share of the maps, for a fold of maps that are connect
 
 @dataclass(frozen=True)
 class FoldSplit:
-    """Places of the maps of each part; those left out share a head or an input with what is tested or watched."""
+    """Indices of the maps of each part; those left out share a head or an input with what is held out."""
 
     train: list[int]
     val: list[int]
@@ -21,23 +21,23 @@ class FoldSplit:
     left_out: list[int]
 
 
-def split_fold(names: Sequence[MapName], fold: int | None, watched: bool, apart: bool = True, seed: int = 0) -> FoldSplit:
-    """One fold is tested, on request the next one watched, and learnt from what shares nothing with either.
+def split_fold(names: Sequence[MapName], fold: int | None, validation: bool, apart: bool = True, seed: int = 0) -> FoldSplit:
+    """One fold is tested, on request the next one kept for validation, and learnt from is what shares nothing with either.
 
     Without a fold all maps are both tested and learnt from. Folds that are not `apart` are drawn from single maps: other
     maps of the same heads and inputs are learnt from.
     """
-    places = list(range(len(names)))
+    indices = list(range(len(names)))
     if fold is None:
-        return FoldSplit(places, [], places, [])
+        return FoldSplit(indices, [], indices, [])
     folds = fold_of_each(names) if apart else shuffled_folds(len(names), seed)
-    test = [place for place in places if folds[place] == fold]
-    val = [place for place in places if watched and folds[place] == (fold + 1) % FOLDS]
+    test = [index for index in indices if folds[index] == fold]
+    val = [index for index in indices if validation and folds[index] == (fold + 1) % FOLDS]
     val = _without_twins(names, val, test) if apart else val
     held_out = {*test, *val}
-    rest = [place for place in places if place not in held_out]
+    rest = [index for index in indices if index not in held_out]
     train = _without_twins(names, rest, [*held_out]) if apart else rest
-    return FoldSplit(train, val, test, sorted({*places} - held_out - {*train}))
+    return FoldSplit(train, val, test, sorted({*indices} - held_out - {*train}))
 
 
 def shuffled_folds(count: int, seed: int) -> list[int]:
@@ -50,7 +50,7 @@ def fold_of_each(names: Sequence[MapName]) -> list[int]:
     units = connected(names)
     folds = packed(units)
     if min(np.bincount(folds, minlength=FOLDS)) < LEAST * len(names) / FOLDS:
-        folds = packed([name.place for name in names])
+        folds = packed([name.head_index for name in names])
     return folds
 
 
@@ -68,18 +68,18 @@ def connected(names: Sequence[MapName]) -> list[int]:
     """A number for each map, the same for all that are linked by shared heads and inputs."""
     parent = list(range(len(names)))
 
-    def root(place: int) -> int:
-        while parent[place] != place:
-            parent[place] = place = parent[parent[place]]
-        return place
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = index = parent[parent[index]]
+        return index
 
     first_with: dict[Hashable, int] = {}
-    for place, name in enumerate(names):
-        for key in (name.place, name.input):
-            parent[root(place)] = root(first_with.setdefault(key, place))
-    return [root(place) for place in range(len(names))]
+    for index, name in enumerate(names):
+        for key in (name.head_index, name.input):
+            parent[root(index)] = root(first_with.setdefault(key, index))
+    return [root(index) for index in range(len(names))]
 
 
-def _without_twins(names: Sequence[MapName], places: Sequence[int], held_out: Sequence[int]) -> list[int]:
-    heads, inputs = {names[place].place for place in held_out}, {names[place].input for place in held_out}
-    return [place for place in places if names[place].place not in heads and names[place].input not in inputs]
+def _without_twins(names: Sequence[MapName], indices: Sequence[int], held_out: Sequence[int]) -> list[int]:
+    heads, inputs = {names[index].head_index for index in held_out}, {names[index].input for index in held_out}
+    return [index for index in indices if names[index].head_index not in heads and names[index].input not in inputs]

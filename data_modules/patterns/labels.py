@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import InputError
-from headscope.files import write_whole
+from headscope.files import write_atomically
 
 CLASSES = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
 SPLITS = ("train", "val")
@@ -36,8 +36,8 @@ class MapName:
         return self.task, self.split, self.example
 
     @property
-    def place(self) -> tuple[int, int]:
-        """The head, whichever encoder it is of."""
+    def head_index(self) -> tuple[int, int]:
+        """Layer and head, from 1, whichever encoder they are of."""
         return self.layer, self.head
 
 
@@ -94,7 +94,7 @@ def write_labels(file: Path, labels: Iterable[Label]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows([*asdict(label.map).values(), label.label, label.passed] for label in labels)
-    write_whole(file, text.getvalue().encode())
+    write_atomically(file, text.getvalue().encode())
 
 
 def labelled(labels: Iterable[Label], passed: int = 1) -> list[Label]:

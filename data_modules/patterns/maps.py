@@ -10,11 +10,11 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from headscope.contracts import head_name
 from headscope.data_modules.batches.examples import Example, encode_texts
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.glue import SAMPLE, read_tsv, task_folder
 from headscope.data_modules.patterns.labels import MapName
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_tsv, task_folder
 from headscope.data_modules.segments import token_classes
 from headscope.errors import InputError
 from headscope.files import local_path
@@ -44,25 +44,25 @@ def pattern_maps(
         encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders)
         tokenizer = encoder.tokenizer()
         classes = token_classes(tokenizer)
-        for (task, split, place), wanted in groupby(of_encoder, key=lambda name: name.input):
-            if place >= len(examples[task].get(split, ())):
-                raise InputError(f"{task} {split}: has no example {place}, which the table of labels names.")
-            yield from _maps_of_input(list(wanted), examples[task][split][place], encoder, tokenizer, classes)
+        for (task, split, number), wanted in groupby(of_encoder, key=lambda name: name.input):
+            if number >= len(examples[task].get(split, ())):
+                raise InputError(f"{task} {split}: has no example {number}, which the table of labels names.")
+            yield from _maps_of_input(list(wanted), examples[task][split][number], encoder, tokenizer, classes)
 
 
 def _examples(task: str, folder: str | None) -> dict[str, list[Example]]:
     """The examples of a task's files by split."""
-    place = task_folder(local_path(folder) if folder else SAMPLE, TASKS[task])
-    files = {"train": place / "train.tsv", "val": place / TASKS[task].dev_file}
+    inside = task_folder(local_path(folder) if folder else SAMPLE, TASKS[task])
+    files = {"train": inside / "train.tsv", "val": inside / TASKS[task].dev_file}
     return {split: read_tsv(file, TASKS[task], None) for split, file in files.items() if file.is_file()}
 
 
 def _require_encoder(name: str, named: set[str], encoders: Mapping[str, FrozenEncoder]) -> FrozenEncoder:
     if name not in encoders:
         raise InputError(f"the table of labels names the encoder {name}; known are {', '.join(encoders)}.")
-    if others := named - {encoders[name].sha256}:
+    if others := named - {encoders[name].checksum()}:
         raise InputError(
-            f"the table of labels is for another encoder: {name} has the sha256 {encoders[name].sha256}, "
+            f"the table of labels is for another encoder: {name} has the sha256 {encoders[name].checksum()}, "
             f"the table {min(others)}."
         )
     return encoders[name]
@@ -87,7 +87,9 @@ def _maps_of_input(
     )
     for name in names:
         if not (1 <= name.layer <= encoder.layers and 1 <= name.head <= encoder.heads):
-            raise InputError(f"{name.encoder}: has no head {name.layer}-{name.head}, which the table of labels names.")
+            raise InputError(
+                f"{name.encoder}: has no head {head_name(name.layer, name.head)}, which the table of labels names."
+            )
         yield PatternMap(
             name,
             require_finite(layers[name.layer - 1][name.head - 1], name),
@@ -101,6 +103,6 @@ def require_finite(weights: Float[Tensor, "token token"], name: MapName) -> Floa
     """The map as it is; an error where it holds what is no number."""
     if not bool(torch.isfinite(weights).all()):
         raise InputError(
-            f"{name.encoder}: the map of head {name.layer}-{name.head} on {name.task} {name.example} holds NaN."
+            f"{name.encoder}: the map of head {head_name(name.layer, name.head)} on {name.task} {name.example} holds NaN."
         )
     return weights

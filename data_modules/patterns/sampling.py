@@ -49,11 +49,11 @@ def grouped_candidates(
     examples = {task: random.permutation(count) for task, count in inputs.items()}
     heads = [random.permutation(first.heads) for _ in range(first.layers)]
     for group in range(GROUPS):
-        places = [(layer + 1, int(head) + 1) for layer, order in enumerate(heads) for head in order[group::GROUPS]]
+        of_heads = [(layer + 1, int(head) + 1) for layer, order in enumerate(heads) for head in order[group::GROUPS]]
         of_group = [(task, int(number)) for task, order in examples.items() for number in order[group::GROUPS]]
         yield [
-            MapName(name, encoder.sha256, task, split, number, layer, head)
-            for (name, encoder), (task, number), (layer, head) in product(encoders.items(), of_group, places)
+            MapName(name, encoder.checksum(), task, split, number, layer, head)
+            for (name, encoder), (task, number), (layer, head) in product(encoders.items(), of_group, of_heads)
         ]
 
 
@@ -72,9 +72,9 @@ def in_turn(kinds: Mapping[MapName, str], count: int, random: np.random.Generato
 def _least_taken(names: Sequence[MapName], drawn: Sequence[MapName]) -> int:
     def taken(name: MapName) -> tuple[int, int]:
         same = [(one.layer == name.layer) + (one.encoder == name.encoder) + (one.task == name.task) for one in drawn]
-        return sum((one.place, one.input) == (name.place, name.input) for one in drawn), sum(same)
+        return sum((one.head_index, one.input) == (name.head_index, name.input) for one in drawn), sum(same)
 
-    return min(range(len(names)), key=lambda place: taken(names[place]))
+    return min(range(len(names)), key=lambda index: taken(names[index]))
 
 
 def rough_kind(found: PatternMap) -> str:
@@ -90,8 +90,8 @@ def rough_kind(found: PatternMap) -> str:
 def rough_measures(found: PatternMap) -> tuple[float, float, float]:
     """The shares of attention to special tokens and near tokens, and how much more a token sees of its own sentence."""
     weights, special = found.weights.cpu(), torch.from_numpy(found.special > 0)
-    place = torch.arange(len(weights))
-    near = (place[:, None] - place).abs() <= BAND
+    index = torch.arange(len(weights))
+    near = (index[:, None] - index).abs() <= BAND
     share = float(weights[:, special].sum() / weights.sum())
     diagonal = float((weights * (near & ~special)).sum() / weights.sum())
     return share, diagonal, block_contrast(weights, torch.from_numpy(found.sentence))
@@ -99,8 +99,8 @@ def rough_measures(found: PatternMap) -> tuple[float, float, float]:
 
 def block_contrast(weights: Float[Tensor, "token token"], sentence: Int8[Tensor, "token"]) -> float:
     """What a token gives to its own sentence, of that and what it gives to the other at the same distance; 0 for none."""
-    place = torch.arange(len(sentence))
-    mirrored = 2 * place[:, None] - place  # as far from the query, on its other side
+    index = torch.arange(len(sentence))
+    mirrored = 2 * index[:, None] - index  # as far from the query, on its other side
     inside = (mirrored >= 0) & (mirrored < len(sentence))
     mirrored = mirrored.clamp(0, len(sentence) - 1)
     across = (sentence[:, None] >= 0) & (sentence >= 0) & (sentence[:, None] != sentence)

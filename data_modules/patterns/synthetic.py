@@ -1,4 +1,4 @@
-"""Made-up attention maps of each of the five patterns, to train on beside labelled ones; never to test on."""
+"""Synthetic attention maps of each of the five patterns, to train on beside labelled ones; never to test on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Rows = Float[np.ndarray, "token token"]
 
 @dataclass(frozen=True)
 class SyntheticMap:
-    """A made-up map with the classes of its tokens."""
+    """A synthetic map with the classes of its tokens."""
 
     weights: Float[np.ndarray, "token token"]
     token_class: Int8[np.ndarray, "token"]  # numbers of segments.TOKEN_CLASSES
@@ -26,7 +26,7 @@ class SyntheticMap:
 
 def synthetic_maps(count: int, seed: int) -> list[SyntheticMap]:
     """Classes in turn; the same for the same seed, whatever the count."""
-    return [synthetic_map(CLASSES[place % len(CLASSES)], np.random.default_rng([seed, place])) for place in range(count)]
+    return [synthetic_map(CLASSES[index % len(CLASSES)], np.random.default_rng([seed, index])) for index in range(count)]
 
 
 def synthetic_map(label: str, random: np.random.Generator) -> SyntheticMap:
@@ -113,8 +113,8 @@ def mixture(
 
 def special_columns(classes: np.ndarray, random: np.random.Generator) -> Float[np.ndarray, "token"]:
     """How the attention to special tokens is shared among one, often [CLS], or several of them."""
-    places = np.flatnonzero((classes == CLS) | (classes == SEP))
-    chosen = random.permutation(places)[: random.integers(1, len(places) + 1)] if random.random() < 0.6 else places[:1]
+    special = np.flatnonzero((classes == CLS) | (classes == SEP))
+    chosen = random.permutation(special)[: random.integers(1, len(special) + 1)] if random.random() < 0.6 else special[:1]
     row = np.zeros(len(classes))
     row[chosen] = random.dirichlet(np.ones(len(chosen)))
     return row

@@ -92,7 +92,7 @@ def _mention(words: list[str], tags: list[str], tree: Node, before: int, start: 
 def chain_spans(file: Path, rows: list[tuple[int, list[str]]]) -> Iterator[tuple[int, int, str]]:
     """The (first, last, chain) of every mention of a sentence, counted from 0."""
     waiting: list[tuple[str, int, int]] = []
-    for place, (number, row) in enumerate(rows):
+    for index, (number, row) in enumerate(rows):
         for part in () if row[CHAINS] in ("-", "_") else row[CHAINS].split("|"):
             match = re.fullmatch(r"(\()?(\d+)(\))?", part)
             if match is None or not (match[1] or match[3]):
@@ -100,15 +100,15 @@ def chain_spans(file: Path, rows: list[tuple[int, list[str]]]) -> Iterator[tuple
                     f"{file}:{number}: expected chains such as (1, (1) or 1) in the last column, found {part!r}."
                 )
             if match[1] and match[3]:
-                yield place, place, match[2]
+                yield index, index, match[2]
             elif match[1]:
-                waiting.append((match[2], place, number))
+                waiting.append((match[2], index, number))
             else:
                 opened = next((o for o in reversed(waiting) if o[0] == match[2]), None)
                 if opened is None:
                     raise InputError(f"{file}:{number}: chain {match[2]} is closed here, but no bracket of it is open.")
                 waiting.remove(opened)
-                yield opened[1], place, match[2]
+                yield opened[1], index, match[2]
     if waiting:
         raise InputError(f"{file}:{waiting[0][2]}: the bracket of chain {waiting[0][0]} is not closed in its sentence.")
 
@@ -117,15 +117,15 @@ def parse(file: Path, rows: list[tuple[int, list[str]]]) -> Node:
     """The constituents of a sentence from its parse column."""
     root = Node("TOP", 0, len(rows) - 1)
     path = [root]
-    for place, (number, row) in enumerate(rows):
+    for index, (number, row) in enumerate(rows):
         for match in PARSE_PART.finditer(row[PARSE]):
             if match[1]:
-                path.append(Node(match[1].partition("-")[0], place))
+                path.append(Node(match[1].partition("-")[0], index))
                 path[-2].children.append(path[-1])
             elif match[2]:
-                path[-1].children.append(Node(row[TAG], place, place))
+                path[-1].children.append(Node(row[TAG], index, index))
             elif len(path) > 1:
-                path.pop().end = place
+                path.pop().end = index
             else:
                 raise InputError(f"{file}:{number}: a bracket of the parse is closed that was never opened.")
     if len(path) > 1:
@@ -138,8 +138,8 @@ def head_word(tree: Node, tags: list[str], start: int, end: int) -> int:
     if node := _covering(tree, start, end):
         return _head(node)
     inside = range(start, end + 1)
-    stop = next((place for place in inside if place > start and tags[place] in ("IN", ",", "WDT", "WP", ":")), end + 1)
-    nouns = [place for place in range(start, stop) if tags[place].startswith(("NN", "PRP"))]
+    stop = next((index for index in inside if index > start and tags[index] in ("IN", ",", "WDT", "WP", ":")), end + 1)
+    nouns = [index for index in range(start, stop) if tags[index].startswith(("NN", "PRP"))]
     return nouns[-1] if nouns else stop - 1
 
 

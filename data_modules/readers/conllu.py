@@ -1,4 +1,4 @@
-"""CoNLL-U in: words with gold heads and relations, checked line by line."""
+"""CoNLL-U in: words with gold governors and relations, checked line by line."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One annotated sentence; heads are 1-based, 0 is ROOT."""
+    """One annotated sentence; governors are indices of words from 1, 0 for ROOT."""
 
     words: tuple[str, ...]
     upos: tuple[str, ...]
-    heads: tuple[int, ...]
+    governors: tuple[int, ...]
     relations: tuple[str, ...]
     source: str
 
@@ -97,33 +97,33 @@ def word_rows(file: Path, rows: list[Row]) -> list[Row]:
 def sentence(file: Path, rows: list[Row]) -> Sentence:
     """A sentence from its rows, checked to be a tree."""
     words = word_rows(file, rows)
-    heads = [_head(file, number, row, place, len(words)) for place, (number, row) in enumerate(words, start=1)]
-    _require_tree(file, [number for number, _ in words], heads)
+    governors = [_governor(file, number, row, index, len(words)) for index, (number, row) in enumerate(words, start=1)]
+    _require_tree(file, [number for number, _ in words], governors)
     return Sentence(
         # The same string is kept once, however many sentences use it.
         words=tuple(intern(row[1]) for _, row in words),
         upos=tuple(intern(row[3]) for _, row in words),
-        heads=tuple(heads),
+        governors=tuple(governors),
         relations=tuple(intern(row[7]) for _, row in words),
         source=f"{file}:{words[0][0]}",
     )
 
 
-def _head(file: Path, number: int, row: list[str], place: int, words: int) -> int:
-    if row[0] != str(place):
-        raise InputError(f"{file}:{number}: expected word number {place}, found {row[0]!r}.")
+def _governor(file: Path, number: int, row: list[str], index: int, words: int) -> int:
+    if row[0] != str(index):
+        raise InputError(f"{file}:{number}: expected word number {index}, found {row[0]!r}.")
     if not row[6].isdecimal() or not 0 <= int(row[6]) <= words:
         raise InputError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {row[6]!r}.")
     return int(row[6])
 
 
-def _require_tree(file: Path, numbers: list[int], heads: list[int]) -> None:
+def _require_tree(file: Path, numbers: list[int], governors: list[int]) -> None:
     reaches_root = {0}
-    for start in range(1, len(heads) + 1):
+    for start in range(1, len(governors) + 1):
         path, word = [], start
         while word not in reaches_root:
             if word in path:
                 raise InputError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
             path.append(word)
-            word = heads[word - 1]
+            word = governors[word - 1]
         reaches_root.update(path)

@@ -22,7 +22,7 @@ class Draft:
     words: list[str]
     spans: list[tuple[int, int, str]]
     rows: list[Row]
-    heads: list[int]  # in the document; 0 for roots
+    governors: list[int]  # in the document; 0 for roots
 
 
 def read_entity_documents(file: Path) -> list[Document]:
@@ -52,10 +52,10 @@ def _value(comments: Iterable[str], key: str) -> str | None:
 
 def _group_field(file: Path, block: Block, fields: str) -> int:
     names = fields.split("-")
-    place = next((names.index(name) for name in ("GRP", "eid") if name in names), None)
-    if place is None:
+    index = next((names.index(name) for name in ("GRP", "eid") if name in names), None)
+    if index is None:
         raise InputError(f"{file}:{block.rows[0][0]}: expected GRP or eid in global.Entity, found {fields!r}.")
-    return place
+    return index
 
 
 def _extend(draft: Draft, file: Path, block: Block, group_field: int) -> None:
@@ -63,7 +63,7 @@ def _extend(draft: Draft, file: Path, block: Block, group_field: int) -> None:
     tree = sentence(file, block.rows)
     draft.words += tree.words
     draft.rows += rows
-    draft.heads += [head and head + before for head in tree.heads]
+    draft.governors += [governor and governor + before for governor in tree.governors]
     draft.spans += entity_spans(file, block.rows, before, group_field)
 
 
@@ -74,24 +74,24 @@ def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int 
     """
     spans: list[tuple[int, int, str]] = []
     waiting: list[tuple[str, int, int]] = []
-    place = before
+    index = before
     for number, row in rows:
         if "-" in row[0]:
             continue
         empty_node = "." in row[0]
-        place += not empty_node
+        index += not empty_node
         text = next((value.removeprefix("Entity=") for value in row[9].split("|") if value.startswith("Entity=")), "")
         if "".join(match[0] for match in BRACKET.finditer(text)) != text:
             raise InputError(f"{file}:{number}: expected brackets such as (1-person or 1) in Entity=, found {text!r}.")
         for match in BRACKET.finditer(text):
             if match["close"]:
-                spans.append(_closed(file, number, match["close"], waiting, place))
+                spans.append(_closed(file, number, match["close"], waiting, index))
                 continue
             group = _group(file, number, match["open"], group_field)
             if match["closed"]:
-                spans.append((place + empty_node, place, group))
+                spans.append((index + empty_node, index, group))
             else:
-                waiting.append((group, place + empty_node, number))
+                waiting.append((group, index + empty_node, number))
     if waiting:
         group, _, number = waiting[0]
         raise InputError(f"{file}:{number}: the bracket of entity {group} is not closed in its sentence.")
@@ -107,11 +107,11 @@ def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
     return fields[group_field]
 
 
-def _closed(file: Path, number: int, group: str, waiting: list, place: int) -> tuple[int, int, str]:
+def _closed(file: Path, number: int, group: str, waiting: list, index: int) -> tuple[int, int, str]:
     for opened in reversed(waiting):
         if opened[0] == group:
             waiting.remove(opened)
-            return opened[1], place, group
+            return opened[1], index, group
     raise InputError(f"{file}:{number}: entity {group} is closed here, but no bracket of it is open.")
 
 
@@ -123,11 +123,11 @@ def _document(draft: Draft) -> Document:
 def _mention(draft: Draft, span: tuple[int, int, str]) -> Mention:
     start, end, group = span
     inside = range(start, end + 1)
-    outside = [word for word in inside if draft.heads[word - 1] not in inside]
+    outside = [word for word in inside if draft.governors[word - 1] not in inside]
     # Punctuation at the edge may depend on a word outside too, but is no head beside a word.
     head = next((word for word in outside if draft.rows[word - 1][1][3] != "PUNCT"), outside[0])
     upos = draft.rows[head - 1][1][3]
-    coordinated = any(draft.heads[w - 1] == head and draft.rows[w - 1][1][7] == "conj" for w in inside)
+    coordinated = any(draft.governors[w - 1] == head and draft.rows[w - 1][1][7] == "conj" for w in inside)
     kind = KIND_OF_UPOS.get(upos, "nominal")
     return mention(draft.words, (start, end), head, group, kind, coordinated or is_plural(draft.rows[head - 1][1]))
 

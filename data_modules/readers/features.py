@@ -42,12 +42,12 @@ def special_features(token_classes: np.ndarray) -> np.ndarray:
     return found
 
 
-def word_links(upos: Sequence[str], relations: Sequence[str], heads: Sequence[int]) -> dict[str, list[tuple[int, int]]]:
-    """Pairs of places, from 0: each verb with its subjects, and each noun with each pronoun of the text."""
+def word_links(upos: Sequence[str], relations: Sequence[str], governors: Sequence[int]) -> dict[str, list[tuple[int, int]]]:
+    """Pairs of word indices, from 0: each verb with its subjects, and each noun with each pronoun of the text."""
     kinds = [OF_UPOS.get(tag) for tag in upos]
-    subjects = [place for place, relation in enumerate(relations) if relation.partition(":")[0] in SUBJECTS]
-    nouns, pronouns = ([place for place, kind in enumerate(kinds) if kind == name] for name in ("noun", "pronoun"))
+    subjects = [word for word, relation in enumerate(relations) if relation.partition(":")[0] in SUBJECTS]
+    nouns, pronouns = ([word for word, kind in enumerate(kinds) if kind == name] for name in ("noun", "pronoun"))
     return {
-        "verb_subject": [(heads[place], place) for place in subjects if heads[place] >= 0 and kinds[heads[place]] == "verb"],
+        "verb_subject": [(governors[s], s) for s in subjects if governors[s] >= 0 and kinds[governors[s]] == "verb"],
         "noun_pronoun": [(noun, pronoun) for noun in nouns for pronoun in pronouns],
     }

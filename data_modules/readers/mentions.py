@@ -1,6 +1,6 @@
-"""Mentions of entities in a document, and what a rule can see of them: number, gender, person."""
+"""Mentions of entities in a document, what a rule can see of them, and the antecedents that baselines choose by rule."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 KINDS = ("pronoun", "proper", "nominal")
@@ -56,7 +56,7 @@ class Document:
     mentions: tuple[Mention, ...]
 
 
-def mention(words: Collection[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:
+def mention(words: Sequence[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:
     """A mention with all that can be seen of it; `plural` is what the annotation says of its head word, if anything."""
     start, end = span
     inside = [word.lower() for word in words[start - 1 : end]]
@@ -82,3 +82,31 @@ def gender(head: str, title: str) -> str | None:
             if word in known:
                 return name
     return None
+
+
+Rule = Callable[[Mention, Sequence[Mention]], Mention | None]
+
+
+def candidates(mention: Mention, mentions: Sequence[Mention]) -> list[Mention]:
+    """The mentions whose head word stands before that of the mention, nearest first."""
+    return sorted((other for other in mentions if other.head < mention.head), key=lambda m: (m.head, m.start), reverse=True)
+
+
+def nearest(mention: Mention, before: Sequence[Mention]) -> Mention | None:
+    """The nearest mention."""
+    return before[0] if before else None
+
+
+def same_head_word(mention: Mention, before: Sequence[Mention]) -> Mention | None:
+    """The nearest mention with the same head word."""
+    return next((other for other in before if other.head_text == mention.head_text), None)
+
+
+def rules(mention: Mention, before: Sequence[Mention]) -> Mention | None:
+    """The nearest mention of the same words; else of the same head word; else that agrees; else the nearest."""
+    same_text = next((other for other in before if other.text == mention.text), None)
+    agreeing = next((other for other in before if other.agrees_with(mention)), None)
+    return same_text or same_head_word(mention, before) or agreeing or nearest(mention, before)
+
+
+BASELINES: dict[str, Rule] = {"nearest mention": nearest, "same head word": same_head_word, "rules": rules}

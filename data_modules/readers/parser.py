@@ -8,6 +8,7 @@ from transformers import BatchEncoding
 
 from headscope.data_modules.readers.features import LINKS, word_features, word_links
 from headscope.errors import ConfigError
+from headscope.files import once
 
 NO_TOKEN = -1
 
@@ -20,7 +21,7 @@ class ParsedText:
     ends: np.ndarray
     features: list[int]
     links: dict[str, list[tuple[int, int]]]
-    heads: list[int]  # -1 for roots
+    governors: list[int]  # words from 0; -1 for roots
     relations: list[str]
 
 
@@ -34,17 +35,17 @@ class Parser:
         """The words of each text, in order."""
         for document in self._load().pipe(texts, batch_size=256):
             upos, relations = [token.pos_ for token in document], [token.dep_ for token in document]
-            heads = [token.head.i if token.head.i != token.i else -1 for token in document]
+            governors = [token.head.i if token.head.i != token.i else -1 for token in document]
             yield ParsedText(
                 starts=np.array([token.idx for token in document]),
                 ends=np.array([token.idx + len(token.text) for token in document]),
                 features=[word_features(token.text, token.pos_, token.dep_) for token in document],
-                links=word_links(upos, relations, heads),
-                heads=heads,
+                links=word_links(upos, relations, governors),
+                governors=governors,
                 relations=relations,
             )
 
-    @property
+    @once
     def relations(self) -> list[str]:
         """The names of all dependencies that the pipeline knows."""
         if not self._load().has_pipe("parser"):
@@ -91,8 +92,8 @@ def token_features(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> dict
     for text, of_token in zip(texts, words_of_tokens(encoding, texts), strict=True):
         for name, pairs in text.links.items():
             for one, other in pairs:
-                links[name].extend(place for pair in pairs_of_pieces(of_token, one, other) for place in pair)
-    return {"features": features} | {name: np.array(places, dtype=np.int32) for name, places in links.items()}
+                links[name].extend(token for pair in pairs_of_pieces(of_token, one, other) for token in pair)
+    return {"features": features} | {name: np.array(tokens, dtype=np.int32) for name, tokens in links.items()}
 
 
 def pairs_of_pieces(of_token: np.ndarray, one: int, other: int) -> list[tuple[int, int]]:
@@ -102,14 +103,14 @@ def pairs_of_pieces(of_token: np.ndarray, one: int, other: int) -> list[tuple[in
 
 
 def dependency_arrays(
-    of_token: np.ndarray, heads: Sequence[int], relations: Sequence[str], names: Sequence[str]
+    of_token: np.ndarray, governors: Sequence[int], relations: Sequence[str], names: Sequence[str]
 ) -> tuple[list[int], list[int]]:
-    """All pieces of each word with all pieces of its head, as (dependent, head, ...), and the relation of each pair."""
+    """All pieces of each word with all of its governor, as (dependent, governor, ...), and the relation of each pair."""
     pairs, numbers = [], []
-    for word, head in enumerate(heads):
-        if head < 0:
+    for word, governor in enumerate(governors):
+        if governor < 0:
             continue
-        for pair in pairs_of_pieces(of_token, word, head):
+        for pair in pairs_of_pieces(of_token, word, governor):
             pairs += pair
             numbers.append(names.index(relations[word]))
     return pairs, numbers
@@ -119,7 +120,7 @@ def token_dependencies(encoding: BatchEncoding, texts: Sequence[ParsedText], nam
     """The dependencies of an input between its tokens."""
     pairs, numbers = [], []
     for text, of_token in zip(texts, words_of_tokens(encoding, texts), strict=True):
-        more_pairs, more_numbers = dependency_arrays(of_token, text.heads, text.relations, names)
+        more_pairs, more_numbers = dependency_arrays(of_token, text.governors, text.relations, names)
         pairs, numbers = pairs + more_pairs, numbers + more_numbers
     return {
         "dependencies": np.array(pairs, dtype=np.int32),

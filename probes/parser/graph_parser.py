@@ -8,8 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headscope.contracts import Facts, Findings, HeadValues
-from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.data_modules.batches.shares import mean_of_all
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.errors import require_choice
 from headscope.probes.base import Probe
 from headscope.probes.parser.arborescence import best_trees
@@ -37,7 +36,7 @@ class GraphParser(Probe):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         scored = batch.gold["punctuation"] == 0
-        loss = head_loss(candidate_scores(self.scorer, batch), batch.gold["heads"], scored)
+        loss = head_loss(candidate_scores(self.scorer, batch), batch.gold["governors"], scored)
         if self.control_scorer:
             # No parameter is shared: the sum trains both probes as if each were alone.
             loss = loss + head_loss(candidate_scores(self.control_scorer, batch), batch.gold["control"], scored)
@@ -45,7 +44,7 @@ class GraphParser(Probe):
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         relations = batch.gold["relations"]
-        self.attachments.update(self.predict(self.scorer, batch), batch.gold["heads"], relations)
+        self.attachments.update(self.predict(self.scorer, batch), batch.gold["governors"], relations)
         if self.control_scorer:
             self.control_attachments.update(self.predict(self.control_scorer, batch), batch.gold["control"], relations)
 

@@ -10,7 +10,7 @@ from safetensors.torch import save
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
-from headscope.files import local_path, write_whole
+from headscope.files import local_path, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
 FORMAT = "headscope pattern network"
@@ -36,7 +36,7 @@ def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, object]) -
     shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
     about = {"format": FORMAT, "classes": CLASSES, **shape, **facts}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in plain.state_dict().items()}
-    write_whole(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}))
+    write_atomically(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}))
 
 
 def load_pattern_cnn(file: str | Path) -> PatternNet:

@@ -5,8 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headscope.contracts import Facts
-from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.shares import mean_of_all
+from headscope.data_modules.batches.batch import AttentionBatch, mean_of_all
 from headscope.probes.base import Probe
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.trees import tree_distances
@@ -26,11 +25,11 @@ class StructuralProbe(Probe):
         return (projected[:, :, None] - projected[:, None]).square().sum(-1).float()
 
     def loss(self, batch: AttentionBatch) -> Tensor:
-        heads = batch.gold["heads"]
+        heads = batch.gold["governors"]
         return distance_loss(self(batch), tree_distances(heads), heads >= 0)
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        heads = batch.gold["heads"]
+        heads = batch.gold["governors"]
         self.structure.update(self(batch), tree_distances(heads), heads, batch.gold["punctuation"])
 
     def scores(self) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headscope.analysis.coreference import COLUMNS, CoreferenceHeads
-from headscope.data_modules.readers.antecedents import BASELINES
+from headscope.data_modules.readers.mentions import BASELINES
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 LENGTHS = [9, 6, 4]  # with ROOT

@@ -29,7 +29,7 @@ def compared(random_batch):
 
     def make(lengths=LENGTHS, seed=0, first=0):
         batch = random_batch(lengths, {}, first=first, seed=seed)
-        batch.other_maps = random_batch(lengths, {}, seed=seed + 100).maps
+        batch.tuned_maps = random_batch(lengths, {}, seed=seed + 100).maps
         return batch
 
     return make
@@ -43,7 +43,7 @@ def two_encoders(random_encoder):
 def part_of(batch, part):
     gold = {name: values[part] for name, values in batch.gold.items()}
     return AttentionBatch(
-        batch.mask[part], gold, batch.index[part], maps=batch.maps[part], other_maps=batch.other_maps[part]
+        batch.mask[part], gold, batch.index[part], maps=batch.maps[part], tuned_maps=batch.tuned_maps[part]
     )
 
 
@@ -62,7 +62,7 @@ def looped(batch, lengths=LENGTHS):
         [
             [
                 [
-                    looped_cosine(batch.maps[n, layer, head], batch.other_maps[n, layer, head], length)
+                    looped_cosine(batch.maps[n, layer, head], batch.tuned_maps[n, layer, head], length)
                     for head in range(HEADS)
                 ]
                 for layer in range(LAYERS)
@@ -90,7 +90,7 @@ def test_the_cosine_of_every_head_equals_a_plain_loop_without_padding(compared, 
 def test_what_stands_in_the_padding_does_not_matter(compared, glue_facts):
     batch, changed = compared(), compared()
     padding = ~(batch.mask[:, :, None] & batch.mask[:, None])[:, None, None]
-    changed.maps, changed.other_maps = changed.maps.masked_fill(padding, 7.0), changed.other_maps.masked_fill(padding, 3.0)
+    changed.maps, changed.tuned_maps = changed.maps.masked_fill(padding, 7.0), changed.tuned_maps.masked_fill(padding, 3.0)
     assert found(glue_facts, batch) == found(glue_facts, changed)
 
 
@@ -110,7 +110,7 @@ def test_cosines_by_hand():
 
 def test_equal_maps_have_cosine_one(compared, glue_facts):
     batch = compared()
-    batch.other_maps = batch.maps.clone()
+    batch.tuned_maps = batch.maps.clone()
     findings = found(glue_facts, batch)
     assert np.array(findings["heads"]["cosine"]["value"]) == pytest.approx(np.ones((LAYERS, HEADS)), abs=1e-6)
     assert findings["metrics"] == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-6)
@@ -173,11 +173,11 @@ def test_the_second_model_s_maps_come_with_the_first_s(cache, two_encoders, read
     for batch in batches_of(data):
         for row, length in enumerate(batch.mask.sum(1).tolist()):
             inputs = {name: values[row : row + 1, :length] for name, values in batch.inputs.items()}
-            for maps, model in zip((batch.maps, batch.other_maps), models, strict=True):
+            for maps, model in zip((batch.maps, batch.tuned_maps), models, strict=True):
                 with torch.no_grad():
                     expected = torch.cat(model(**inputs, output_attentions=True).attentions)
                 torch.testing.assert_close(maps[row, :, :, :length, :length], expected, atol=1e-3 if cache else 1e-5, rtol=0)
-        assert (batch.maps - batch.other_maps).abs().max() > 0.05
+        assert (batch.maps - batch.tuned_maps).abs().max() > 0.05
 
 
 def test_the_drift_of_a_model_from_itself_is_none(two_encoders, ready, random_encoder):
@@ -190,15 +190,15 @@ def test_the_drift_of_a_model_from_itself_is_none(two_encoders, ready, random_en
     assert values[1]["least_cosine"] < 0.99
 
 
-def test_a_single_model_gives_no_other_maps(two_encoders, ready):
+def test_a_single_model_gives_no_tuned_maps(two_encoders, ready):
     data = ready(GlueDataModule("sst2", encoder=two_encoders[0], limit=2))
     assert data.facts().tuned is False
-    assert all(batch.other_maps is None for batch in batches_of(data))
+    assert all(batch.tuned_maps is None for batch in batches_of(data))
 
 
 def test_without_maps_the_second_model_gives_none_either(two_encoders, ready):
     data = ready(GlueDataModule("sst2", encoder=two_encoders[0], other=two_encoders[1], limit=2, maps=False))
-    assert all(batch.maps is None and batch.other_maps is None for batch in batches_of(data))
+    assert all(batch.maps is None and batch.tuned_maps is None for batch in batches_of(data))
 
 
 def test_both_models_are_in_the_provenance(two_encoders):

@@ -43,7 +43,7 @@ def gold_of(features, links):
 @pytest.fixture
 def batch(random_batch):
     made = random_batch(LENGTHS, gold_of(FEATURES, OF_LINKS))
-    made.other_maps = random_batch(LENGTHS, {}, seed=7).maps
+    made.tuned_maps = random_batch(LENGTHS, {}, seed=7).maps
     return made
 
 
@@ -55,7 +55,7 @@ def glue_facts(facts):
 def part_of(batch, part):
     gold = {name: values[part] for name, values in batch.gold.items()}
     return AttentionBatch(
-        batch.mask[part], gold, batch.index[part], maps=batch.maps[part], other_maps=batch.other_maps[part]
+        batch.mask[part], gold, batch.index[part], maps=batch.maps[part], tuned_maps=batch.tuned_maps[part]
     )
 
 
@@ -124,7 +124,7 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
 
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
     heads = found({**glue_facts, "compared": True}, batch)["heads"]
-    first, second = expected_means(batch.maps), expected_means(batch.other_maps)
+    first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     tuned = {(f"tuned_{name}", layer, head): value for (name, layer, head), value in second.items()}
     change = {
         (f"change_{name}", layer, head): (second[name, layer, head][0] - value, count)
@@ -188,7 +188,7 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
 
 def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glue_facts):
     rows = found({**glue_facts, "compared": True}, batch)["tables"]["features"]
-    first, second = expected_means(batch.maps), expected_means(batch.other_maps)
+    first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     expected = [f"{start}_to_{name}" for start in ("attention", "cls") for name in NAMES]
     expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
     assert [row["quantity"] for row in rows] == expected

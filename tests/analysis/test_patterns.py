@@ -37,7 +37,7 @@ def shown(random_batch):
     def make(lengths=LENGTHS, seed=0, first=0, compared=False):
         batch = random_batch(lengths, {}, first=first, seed=seed)
         batch.gold = {"token_class": torch.where(batch.mask, 0, -100)}
-        batch.other_maps = random_batch(lengths, {}, seed=seed + 100).maps if compared else None
+        batch.tuned_maps = random_batch(lengths, {}, seed=seed + 100).maps if compared else None
         return batch
 
     return make
@@ -83,7 +83,7 @@ def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
 
 def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     batch = shown(compared=True)
-    outcomes, _ = looped(batch.other_maps, LENGTHS, 0.5)
+    outcomes, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
     findings = found({**pattern_facts, "compared": True}, batch)
     for number, name in enumerate(CLASSES):
         grid = findings["heads"][f"tuned_pattern:{name}"]["value"]

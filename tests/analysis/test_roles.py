@@ -247,8 +247,8 @@ def test_the_permutation_p_counts_the_true_order_among_the_shuffles():
 
 def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
     batch = random_batch(LENGTHS, GOLD)
-    batch.other_maps = batch.maps.clone()
-    batch.other_maps[:, 1] = batch.maps[:, 0]
+    batch.tuned_maps = batch.maps.clone()
+    batch.tuned_maps[:, 1] = batch.maps[:, 0]
     metric = HeadRoles({**facts, "kind": "glue", "relations": RELATIONS, "compared": True}, {"local": sieves.local})
     metric.update(batch)
     found = metric.compute()

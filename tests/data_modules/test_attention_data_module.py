@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from headscope.data_modules.batches import map_store
-from headscope.data_modules.batches.buckets import BucketSampler
+from headscope.data_modules.batches.examples import BucketSampler
 from headscope.data_modules.batches.word_vectors import load_vectors
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.readers.conllu import read_conllu
@@ -389,7 +389,7 @@ class Recorder(pl.LightningModule):
         self.seen = {0: [], 1: []}
 
     def training_step(self, batch, _):
-        heads = [row[mask].tolist() for row, mask in zip(batch.gold["heads"], batch.mask, strict=True)]
+        heads = [row[mask].tolist() for row, mask in zip(batch.gold["governors"], batch.mask, strict=True)]
         self.seen[self.current_epoch].append(heads)
         return (torch.einsum("blhqk,lh->bqk", batch.maps, self.weight)[batch.mask] - 0.1).square().mean()
 
@@ -405,7 +405,7 @@ def test_a_fit_learns_from_maps_in_an_order_drawn_anew_each_epoch(random_encoder
     sampler, examples = BucketSampler(data.splits["train"].lengths, 16, seed=3), data.examples["train"]
     for epoch in (0, 1):
         sampler.set_epoch(epoch)
-        expected = [[examples[place].gold["heads"].tolist() for place in batch] for batch in sampler]
+        expected = [[examples[place].gold["governors"].tolist() for place in batch] for batch in sampler]
         assert module.seen[epoch] == expected
     assert module.seen[0] != module.seen[1]
     assert module.weight.abs().min() > 0
@@ -423,7 +423,10 @@ def test_a_resumed_fit_goes_on_with_the_order_of_its_epoch(random_encoder, tmp_p
         trainer.fit(module, datamodule=data, ckpt_path=last if last.is_file() else None, weights_only=True)
     sampler, examples = BucketSampler(data.splits["train"].lengths, 16, seed=3), data.examples["train"]
     sampler.set_epoch(1)
-    assert modules[1].seen == {0: [], 1: [[examples[place].gold["heads"].tolist() for place in batch] for batch in sampler]}
+    assert modules[1].seen == {
+        0: [],
+        1: [[examples[place].gold["governors"].tolist() for place in batch] for batch in sampler],
+    }
 
 
 def test_vectors_and_hidden_states_may_differ_in_size(random_encoder, of_sample):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from headscope.data_modules.glue import SAMPLE, GlueDataModule, read_hub, require_task
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.glue import GlueDataModule, require_task
+from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_hub
 from headscope.errors import ConfigError, InputError
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from headscope.data_modules.glue import SAMPLE
+from headscope.data_modules.readers.glue import SAMPLE
 
 TASKS = {
     "MRPC": (["#1 String", "#2 String"], "Quality", {"0", "1"}),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.data_modules.batches.buckets import LabelledLast
+from headscope.data_modules.batches.examples import LabelledLast
 from headscope.data_modules.labelled_maps import PatternDataModule
 from headscope.data_modules.patterns.folds import FOLDS, connected, fold_of_each, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels

@@ -280,4 +280,4 @@ def test_gold_numbers_relations_alike_in_all_splits(minilm):
     for name, examples in data.examples.items():
         for example, sentence in zip(examples, data.sentences()[name], strict=True):
             assert [data.relations[number] for number in example.gold["relations"][1:]] == list(sentence.relations)
-            assert np.array_equal(example.gold["heads"][1:], sentence.heads)
+            assert np.array_equal(example.gold["governors"][1:], sentence.heads)

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from headscope.data_modules.readers.glue_tasks import TASKS
-from headscope.finetune.ablation import is_fast, without_each_head, without_each_layer
-from headscope.finetune.head_importance import head_importance
+from headscope.data_modules.readers.glue import TASKS
+from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
 from headscope.finetune.head_mask import WAYS, disabled
 
 FAST = ("bert", "roberta", "xlm-roberta", "electra")

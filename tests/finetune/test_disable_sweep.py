@@ -7,7 +7,7 @@ import torch
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import ConfigError
 from headscope.finetune import disable_sweep
 from headscope.finetune.classifier_model import load_classifier

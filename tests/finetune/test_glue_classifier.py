@@ -6,11 +6,10 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from headscope.data_modules.glue import GlueDataModule
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import ConfigError, InputError
 from headscope.finetune.classifier_model import load_classifier
-from headscope.finetune.glue_classifier import GlueClassifier
-from headscope.finetune.save_model import SaveModel
+from headscope.finetune.glue_classifier import GlueClassifier, SaveModel
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.finetune.glue_scores import predicted, prediction_rows, task_scores
 from headscope.finetune.per_input import PerInput
 

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score
 
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.finetune.glue_scores import task_scores
 from headscope.finetune.weighted_scores import main_score, resampled
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headscope.data_modules.patterns.labels import Label, read_labels
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import InputError, require_choice
 
 PACKAGED = Path(__file__).parents[2] / "data_modules" / "samples" / "patterns" / "labels.csv"
@@ -54,7 +54,7 @@ def drawn_rows(
 
 def input_counts(folder: str | None, tasks: Sequence[str], split: str) -> dict[str, int]:
     """How many examples each task has; without names, all tasks whose files are there."""
-    from headscope.data_modules.glue import SAMPLE, read_tsv, task_folder
+    from headscope.data_modules.readers.glue import SAMPLE, read_tsv, task_folder
     from headscope.files import local_path
 
     for task in tasks:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headscope.data_modules.batches.buckets import BucketSampler, Budget, BudgetSampler, budget_batches
+from headscope.data_modules.batches.examples import BucketSampler, Budget, BudgetSampler, budget_batches
 
 LENGTHS = np.random.default_rng(0).integers(3, 60, size=203)
 

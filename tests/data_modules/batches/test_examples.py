@@ -176,7 +176,7 @@ def test_a_process_without_an_input_gets_one_without_gold():
     assert (part["index"].tolist(), part["input_ids"].tolist(), part["whole"]) == ([0], [[0]], 2)
     assert part["gold"]["heads"].tolist() == [[-100]]
     assert part["gold"]["label"].tolist() == [[-100.0]]
-    assert rows[0][1].example.gold["heads"].tolist() == [1]  # the input itself keeps its gold
+    assert rows[0][1].example.gold["governors"].tolist() == [1]  # the input itself keeps its gold
 
 
 def test_split_hands_out_stored_arrays_with_their_items(two_items, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headscope.data_modules.batches.word_pooling import WordPooler, columns_by_index, columns_by_product, pool_hidden
+from headscope.data_modules.batches.words import WordPooler, columns_by_index, columns_by_product, pool_hidden
 
 # [CLS] is ROOT (0), [SEP] and padding have no word (-1). Words are split in three, in two, or have no piece.
 SPLIT = [0, 1, 1, 1, 2, 3, 3, 4, -1, -1, -1, -1]

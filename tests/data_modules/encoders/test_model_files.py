@@ -7,15 +7,9 @@ import sys
 import huggingface_hub.constants
 import pytest
 
-from headscope.data_modules.encoders.model_files import (
-    PACKAGED_SHA256,
-    files_sha256,
-    model_folder,
-    packaged_folder,
-    weight_files,
-    weights_sha256,
-)
+from headscope.data_modules.encoders.models import PACKAGED_SHA256, model_folder, weight_files, weights_sha256
 from headscope.errors import InputError
+from headscope.files import files_sha256, packaged_folder
 
 
 @pytest.fixture

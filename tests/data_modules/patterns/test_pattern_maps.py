@@ -6,11 +6,10 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from headscope.data_modules.glue import SAMPLE, read_tsv
 from headscope.data_modules.patterns.labels import MapName
 from headscope.data_modules.patterns.maps import pattern_maps, require_finite
 from headscope.data_modules.patterns.sampling import GROUPS, draw_maps
-from headscope.data_modules.readers.glue_tasks import TASKS
+from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_tsv
 from headscope.errors import InputError
 
 

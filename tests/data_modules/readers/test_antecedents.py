@@ -2,8 +2,7 @@
 
 import pytest
 
-from headscope.data_modules.readers.antecedents import BASELINES, candidates, nearest, rules, same_head_word
-from headscope.data_modules.readers.mentions import Mention
+from headscope.data_modules.readers.mentions import BASELINES, Mention, candidates, nearest, rules, same_head_word
 
 
 def named(text, head, start=None, end=None, **features):

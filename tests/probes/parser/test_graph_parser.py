@@ -77,7 +77,7 @@ def test_the_control_probe_learns_as_if_it_were_alone():
     alone = GraphParser(AttentionWordScorer, FACTS)
     trained(alone, batch, steps=20)
     control = planted_batch()
-    control.gold["heads"] = control.gold["control"]
+    control.gold["governors"] = control.gold["control"]
     control_alone = GraphParser(AttentionWordScorer, FACTS)
     trained(control_alone, control, steps=20)
     torch.testing.assert_close(together.scorer.state_dict(), alone.scorer.state_dict())
@@ -120,7 +120,7 @@ def test_unknown_decoding_is_refused():
 
 def test_lightning_logs_the_scores_of_a_part():
     batch = planted_batch()
-    batch.gold["heads"][:, 1:] = torch.tensor([2, 3, 4, 5, 6, 0])  # right-branching throughout
+    batch.gold["governors"][:, 1:] = torch.tensor([2, 3, 4, 5, 6, 0])  # right-branching throughout
     parser = GraphParser(RightBranchingScorer, FACTS)
     trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
     trainer.test(parser, DataLoader([batch], batch_size=None), verbose=False)

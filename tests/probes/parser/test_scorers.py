@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.batches.word_encoder import from_store
+from headscope.data_modules.batches.words import from_store
 from headscope.probes.parser.scorers import (
     AttentionScorer,
     AttentionWordScorer,

