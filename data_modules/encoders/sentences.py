@@ -61,29 +61,22 @@ class SentenceMaps:
         encoder: FrozenEncoder, inputs: Sequence[Shown], longest_typed: int, most_bytes: int
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """The inputs with the maps of all heads, as long as they fit; and a sentence for each that is left out."""
-        return sentence_entries(encoder, inputs, longest_typed, most_bytes)
-
-
-def sentence_entries(
-    encoder: FrozenEncoder, inputs: Sequence[Shown], longest_typed: int, most_bytes: int
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The inputs with the maps of all heads, as long as they fit; and a sentence for each that is left out."""
-    tokenizer, heads = encoder.tokenizer(), encoder.layers * encoder.heads
-    entries, left_out, used = [], [], 0.0
-    for shown in inputs:
-        encoding = shown.tokenised(tokenizer)
-        length = len(encoding["input_ids"])
-        size = BASE64 * heads * length**2
-        if shown.typed and length > longest_typed:
-            left_out.append(f"“{shown}” has {length} tokens; the page shows up to {longest_typed} (typed_tokens).")
-        elif used + size > most_bytes:
-            left_out.append(f"“{shown}” would take the maps of {heads} heads over the page's limit (map_bytes).")
-        else:
-            used += size
-            maps = base64.b64encode(map_bytes(token_maps(encoder, encoding)).numpy().tobytes()).decode()
-            tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-            entries.append({"text": str(shown), "tokens": tokens, "maps": maps, "typed": shown.typed})
-    return entries, left_out
+        tokenizer, heads = encoder.tokenizer(), encoder.layers * encoder.heads
+        entries, left_out, used = [], [], 0.0
+        for shown in inputs:
+            encoding = shown.tokenised(tokenizer)
+            length = len(encoding["input_ids"])
+            size = BASE64 * heads * length**2
+            if shown.typed and length > longest_typed:
+                left_out.append(f"“{shown}” has {length} tokens; the page shows up to {longest_typed} (typed_tokens).")
+            elif used + size > most_bytes:
+                left_out.append(f"“{shown}” would take the maps of {heads} heads over the page's limit (map_bytes).")
+            else:
+                used += size
+                maps = base64.b64encode(map_bytes(token_maps(encoder, encoding)).numpy().tobytes()).decode()
+                tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+                entries.append({"text": str(shown), "tokens": tokens, "maps": maps, "typed": shown.typed})
+        return entries, left_out
 
 
 def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor, "layer head query key"]:
