@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
@@ -13,37 +12,7 @@ from headscope.files import read_json, write_json
 from headscope.reports.results import finished_results
 from headscope.runs.children import compose_job
 from headscope.runs.report import comparable, plain_config
-from headscope.runs.sweeps.launch import FAILURE, require_one_process
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a sweep: its folder, and what it changes."""
-
-    number: int
-    folder: Path
-    fixed: tuple[str, ...]
-    values: Mapping[str, str]
-
-    @property
-    def overrides(self) -> list[str]:
-        """What a user would type to get this run alone."""
-        return [*self.fixed, *(f"{key}={value}" for key, value in self.values.items())]
-
-    @property
-    def arguments(self) -> list[str]:
-        """The overrides as a launcher gets them: always into this folder, always going on."""
-        place = [
-            f"run_dir={quoted(str(self.folder.parent))}",
-            f"hydra.sweep.subdir={self.folder.name}",
-            "hydra.mode=MULTIRUN",
-        ]
-        return [*self.overrides, *place, "resume=true"]
-
-    def read_failure(self) -> str | None:
-        """The sentence of its error, if it failed."""
-        note = read_json(self.folder / FAILURE)
-        return note and note["error"]
+from headscope.runs.sweeps.launch import Job, require_one_process
 
 
 class SweepJobs:
@@ -86,9 +55,3 @@ class SweepJobs:
             if results and comparable(results.provenance.config) == comparable(config):
                 self.found[job.number] = results
         return self.found.get(job.number)
-
-
-def quoted(text: str) -> str:
-    """The text as a value in Hydra's grammar, whatever it contains."""
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{escaped}'"

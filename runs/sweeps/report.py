@@ -13,7 +13,8 @@ from headscope.errors import InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
 from headscope.reports.terminal import WIDTH_OF_A_FILE, table_of
 from headscope.runs.report import describe, finish
-from headscope.runs.sweeps.jobs import Job, SweepJobs
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import Job
 from headscope.runs.sweeps.search import GridSearch
 
 OFFLINE = ("*/wandb/offline-run-*", "*/*/wandb/offline-run-*")  # of jobs, and of the rows of a job that is a table

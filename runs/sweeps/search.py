@@ -10,7 +10,8 @@ from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from headscope.contracts import RunResults
 from headscope.errors import ConfigError, require_choice
-from headscope.runs.sweeps.jobs import Job, SweepJobs
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import Job
 
 if TYPE_CHECKING:
     from optuna import Study
