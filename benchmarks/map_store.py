@@ -28,7 +28,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
         streamed = ready(TreebankDataModule(**options))
         require_same_batches(stored, streamed)
         times = interleaved(training(stored), training(streamed), repeats)
-        sentences = len(stored.splits["train"])
+        sentences = len(stored.read_splits()["train"])
     what = f"epoch, map store / streaming, {sentences} sentences of {train.parent.name}"
     yield Comparison(what, *times, 8, "times faster")
 

@@ -72,7 +72,7 @@ def write_sentences(file: Path, count: int) -> None:
 
 def conllu(sentence: Sentence, words: list[str]) -> str:
     """The tree of the sentence over other words."""
-    rows = zip(words, sentence.heads, sentence.relations, strict=True)
+    rows = zip(words, sentence.governors, sentence.relations, strict=True)
     lines = [f"{place}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_" for place, (word, head, name) in enumerate(rows, start=1)]
     return "\n".join(lines) + "\n\n"
 

@@ -13,6 +13,7 @@ from benchmarks.word_maps import plain_model
 from headscope.analysis.roles import sieves
 from headscope.analysis.roles.heads import HeadRoles
 from headscope.analysis.roles.scores import bias_scores, sieve_weights
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
@@ -50,7 +51,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
 
 
 @torch.inference_mode()
-def score_all(facts: dict, batches: list[AttentionBatch], shuffles: int) -> None:
+def score_all(facts: Facts, batches: list[AttentionBatch], shuffles: int) -> None:
     """Every batch through the analysis."""
     analysis = HeadRoles(facts, ROLES, permutations=shuffles)
     for batch in batches:

@@ -72,7 +72,7 @@ def require_same_states(encoder: FrozenEncoder, floor: PreTrainedModel, batch: H
 
 def against_single_sentences(data: AttentionDataModule, eager: PreTrainedModel, repeats: int, what: str) -> Comparison:
     """Mixed lengths through the bucketed datamodule, against one sentence and one word at a time."""
-    items = data.splits["test"].items
+    items = data.read_splits()["test"].items
     require_same_maps(data, eager)
 
     def streamed() -> None:
@@ -99,7 +99,7 @@ def maps_word_by_word(eager: PreTrainedModel, item: Encoded) -> Float[Tensor, "l
 
 def require_same_maps(data: AttentionDataModule, eager: PreTrainedModel) -> None:
     """Every sentence's maps are equal, whichever way they are made."""
-    loader, items = data.test_dataloader(), data.splits["test"].items
+    loader, items = data.test_dataloader(), data.read_splits()["test"].items
     for places, batch in zip(loader.batch_sampler, loader, strict=True):
         for place, maps in zip(places, data.on_after_batch_transfer(batch, 0).maps, strict=True):
             size = items[place].size

@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 from torch.testing import assert_close
 
 from benchmarks.timing import Comparison, interleaved
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.words import from_store
 from headscope.probes.parser.scorers import AttentionWordScorer, Scores
@@ -79,7 +80,7 @@ def layers_step(scorer: AttentionWordScorer, batch: AttentionBatch) -> None:
 
 def random_scorer(size: int) -> AttentionWordScorer:
     """Weights that make scores of about one."""
-    scorer = AttentionWordScorer({"layers": LAYERS, "heads": HEADS, "vector_size": size})
+    scorer = AttentionWordScorer(Facts("treebank", layers=LAYERS, heads=HEADS, vector_size=size))
     for part in (scorer.query, scorer.key):
         nn.init.normal_(part.weight, std=size**-0.5)
     return scorer

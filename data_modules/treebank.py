@@ -41,7 +41,7 @@ class TreebankDataModule(AttentionDataModule):
             self.paths = {name: SAMPLE / f"{name}.conllu" for name in paths}
         require_limit(limit)
         self.limit = limit
-        self.relations: list[str] = []  # of all splits, by name; known once the examples are read
+        self._relations: list[str] = []
 
     def files(self) -> list[Path]:
         return [file for path in self.paths.values() for file in conllu_files(path)]
@@ -55,14 +55,19 @@ class TreebankDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         splits = self.sentences()
-        self.relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
-        number = {relation: index for index, relation in enumerate(self.relations)}
+        self._relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
+        number = {relation: index for index, relation in enumerate(self._relations)}
         return {name: [self._example(s, number) for s in part] for name, part in splits.items()}
+
+    def read_relations(self) -> list[str]:
+        """The names of the relations of all splits, sorted; gold has their indices."""
+        self.read_examples()
+        return self._relations
 
     def facts(self) -> Facts:
         splits = self.read_splits()
         drawn = sentences_to_draw(splits["test"].items) if "test" in splits and self.units == "words" else ()
-        return replace(super().facts(), relations=tuple(self.relations), drawn=tuple(drawn))
+        return replace(super().facts(), relations=tuple(self.read_relations()), drawn=tuple(drawn))
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         gold = {

@@ -40,8 +40,8 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     def _of_tokens(self, item: Encoded, classes: np.ndarray) -> Encoded:
         gold, of_token = item.example.gold, item.word_ids - 1  # words from 0; special tokens below
-        governors, relations = gold["governors"][1:] - 1, [self.relations[number] for number in gold["relations"][1:]]
-        pairs, numbers = dependency_arrays(of_token, governors.tolist(), relations, self.relations)
+        governors, relations = gold["governors"][1:] - 1, [self._relations[number] for number in gold["relations"][1:]]
+        pairs, numbers = dependency_arrays(of_token, governors.tolist(), relations, self._relations)
         classes = classes[item.input_ids]
         arrays = {
             "token_class": classes,

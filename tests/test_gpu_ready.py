@@ -1,5 +1,6 @@
 """Nothing inside a step may read a value back to the host or copy between devices: on a GPU each would stall the queue."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,8 +14,10 @@ from headscope.analysis.importance import TargetImportance
 from headscope.analysis.patterns import PatternShares
 from headscope.analysis.relations import RelationHeads
 from headscope.analysis.surface import SurfacePatterns
+from headscope.contracts import DrawnInput, Facts, PatternFacts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.examples import Budget, Example, collate, encode
+from headscope.data_modules.patterns.labels import CLASSES
 from headscope.data_modules.readers.mentions import BASELINES
 from headscope.data_modules.treebank import TreebankDataModule
 from headscope.probes.parser.graph_parser import GraphParser
@@ -27,7 +30,7 @@ from headscope.probes.structural.probe import StructuralProbe
 READ_BACKS = ("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "unique")
 WORDS = ("The", "unbelievably", "small", "otters", "slept", ".")
 GOLD = {
-    "heads": [4, 3, 4, 5, 0, 5],
+    "governors": [4, 3, 4, 5, 0, 5],
     "relations": [0, 0, 0, 0, 2, 1],
     "punctuation": [0, 0, 0, 0, 0, 1],
     "control": [2, 3, 4, 5, 6, 0],
@@ -77,7 +80,7 @@ def on(device, batch):
 def every_step(datamodule, device):
     batch = on(device, host_batch(datamodule.encoder))
     datamodule._vectors_on_device = torch.rand(2, 5, device=device)
-    facts = {**datamodule.facts, "vector_size": 5, "relations": ["nsubj", "punct", "root"]}
+    facts = replace(datamodule.facts(), vector_size=5, relations=("nsubj", "punct", "root"))
     modules = [GraphParser(scorer, facts, control=True).to(device) for scorer in SCORERS] + [
         StructuralProbe(facts).to(device)
     ]
@@ -116,7 +119,7 @@ ANALYSES = {
 }
 ANALYSED_GOLD = {
     "token_class": [[1, 0, 3, 0, 2], [1, 0, 2, -100, -100]],
-    "heads": [[-100, 2, 0, 2, 3], [-100, 0, 1, -100, -100]],
+    "governors": [[-100, 2, 0, 2, 3], [-100, 0, 1, -100, -100]],
     "relations": [[-100, 0, 2, 1, 0], [-100, 2, 0, -100, -100]],
     "asked": [[-100, 1, 2, 4, 4], [-100, 1, 2, -100, -100]],
     "document": [[0], [1]],
@@ -130,21 +133,14 @@ ANALYSED_GOLD = {
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("kind", ANALYSES)
 def test_an_analysis_never_leaves_the_device(kind, device):
-    shown = [{"index": 7, "words": ("a", "b", "c", "d"), "heads": [2, 0, 2, 3], "relations": [0, 2, 1, 0]}]
-    facts = {
-        "kind": kind,
-        "maps": "attention",
-        "compared": False,
-        "layers": 2,
-        "heads": 3,
-        "relations": ["det", "nmod:poss", "root"],
-        "shown": shown,
-    }
+    drawn = (DrawnInput(7, ("a", "b", "c", "d"), (2, 0, 2, 3), (0, 2, 1, 0)),)
+    relations = ("det", "nmod:poss", "root")
+    facts = Facts(kind, layers=2, heads=3, maps="attention", relations=relations, drawn=drawn)
     gold = {name: torch.tensor(rows).to(device) for name, rows in ANALYSED_GOLD.items()}
     mask, maps = torch.arange(5) < torch.tensor([[5], [3]]), torch.rand(2, 2, 3, 5, 5).softmax(-1)
     batch = AttentionBatch(mask.to(device), gold, torch.tensor([7, 8]).to(device), maps=maps.to(device))
     for build in ANALYSES[kind]:
-        analysis = build({**facts, "maps": "gradients"} if build is TargetImportance else facts).to(device)
+        analysis = build(replace(facts, maps="gradients") if build is TargetImportance else facts).to(device)
         with StaysOnDevice():
             analysis.update(batch)
         assert all(getattr(analysis, state).device.type == device for state in analysis._reductions)
@@ -153,9 +149,7 @@ def test_an_analysis_never_leaves_the_device(kind, device):
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_a_step_of_the_pattern_classifiers_never_leaves_the_device(device):
     """Learning, with its augmentation, and evaluation."""
-    classes = ["vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous"]
-    facts = {"kind": "patterns", "classes": classes, "class_counts": [1] * 5, "labels_sha256": ""}
-    facts |= {"label_pairs": [], "tested": []}
+    facts = Facts("patterns", patterns=PatternFacts(CLASSES, (1,) * 5, "", (), ()))
     mask, maps = torch.arange(9) < torch.tensor([[9], [5]]), torch.rand(2, 1, 1, 9, 9).softmax(-1)
     gold = {"token_class": torch.tensor([[1, 0, 0, 2, 0, 0, 0, 3, 2], [1, 0, 0, 0, 2] + [-100] * 4])}
     gold["label"] = torch.tensor([[3], [0]])

@@ -23,7 +23,7 @@ FORMAT = 2
 SHARD_NUMBERS = 2**26  # 128 MiB of float16
 
 
-class MapStore(Sequence[np.ndarray]):
+class MapStore(Sequence):
     """One float16 array per example, in shards; a shard counts only once its checksum file is in index."""
 
     def __init__(self, folder: Path, shapes: list[tuple[int, ...]]) -> None:

@@ -37,7 +37,7 @@ class ModelFiles:
 
     @once
     def checksum(self) -> str:
-        """The sha256 of the weights, joined with that of their change; an error where it is not what was expected."""
+        """The sha256 of the weights, joined with that of their change where there is one; must be the expected one."""
         weights = weights_sha256(self.spec.name, self.folder, self.spec.sha256)
         return joined_sha256([weights, files_sha256([self.change])]) if self.change else weights
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 
 LAYERS, HEADS = 2, 3
@@ -9,7 +10,7 @@ LAYERS, HEADS = 2, 3
 @pytest.fixture
 def facts():
     """What every analysis must know; a test adds its own."""
-    return {"layers": LAYERS, "heads": HEADS, "maps": "attention", "encoder_sha256": "", "compared": False}
+    return Facts(kind="", layers=LAYERS, heads=HEADS, maps="attention", encoder_sha256="")
 
 
 @pytest.fixture

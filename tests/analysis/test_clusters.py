@@ -1,12 +1,14 @@
 """Distances between heads against their definition in float64."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import SegmentDataModule
 from headscope.errors import ConfigError
@@ -17,7 +19,7 @@ LENGTHS = [40, 33, 5, 1]
 
 @pytest.fixture
 def segment_facts(facts):
-    return {**facts, "kind": "segments"}
+    return replace(facts, kind="segments")
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_relation_heads_come_from_a_finished_run(tmp_path, segment_facts):
 
 
 def test_a_single_head_has_a_place():
-    metric = HeadDistances({"layers": 1, "heads": 1, "kind": "segments", "maps": "attention"})
+    metric = HeadDistances(Facts("segments", layers=1, heads=1, maps="attention"))
     metric.update(AttentionBatch(torch.ones(1, 1, dtype=torch.bool), {}, maps=torch.ones(1, 1, 1, 1, 1)))
     found = metric.compute()
     assert found["metrics"]["mean_js_per_token"] == 0

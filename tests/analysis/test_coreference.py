@@ -1,5 +1,7 @@
 """Coreference by single heads against loops over documents, mentions and words."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,7 +32,7 @@ def antecedents(document):
 
 @pytest.fixture
 def document_facts(facts):
-    return {**facts, "kind": "documents"}
+    return replace(facts, kind="documents")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ LENGTHS = [7, 4, 5, 1, 2]
 
 @pytest.fixture
 def glue_facts(facts):
-    return {**facts, "kind": "glue", "compared": True, "features": False}
+    return replace(facts, kind="glue", tuned=True, features=False)
 
 
 @pytest.fixture
@@ -152,12 +153,12 @@ def test_two_processes_count_as_one(at, compared, glue_facts):
 
 def test_one_model_alone_is_refused(glue_facts):
     with pytest.raises(ConfigError, match="^analyses: HeadDrift needs a second model; name its folder with tuned=.$"):
-        HeadDrift({**glue_facts, "compared": False})
+        HeadDrift(replace(glue_facts, tuned=False))
 
 
 def test_other_data_is_refused(glue_facts):
     with pytest.raises(ConfigError, match="^analyses: HeadDrift needs data=glue, found data of kind segments.$"):
-        HeadDrift({**glue_facts, "kind": "segments"})
+        HeadDrift(replace(glue_facts, kind="segments"))
 
 
 def batches_of(data):
@@ -167,7 +168,7 @@ def batches_of(data):
 @pytest.mark.parametrize("cache", [False, True])
 def test_the_second_model_s_maps_come_with_the_first_s(cache, two_encoders, ready, tmp_path):
     options = {"limit": 6, "cache": cache, "cache_dir": str(tmp_path / "cache")}
-    data = ready(GlueDataModule("rte", encoder=two_encoders[0], other=two_encoders[1], **options))
+    data = ready(GlueDataModule("rte", encoder=two_encoders[0], tuned=two_encoders[1], **options))
     assert data.facts().tuned is True
     models = [AutoModel.from_pretrained(one.folder, attn_implementation="eager").eval() for one in two_encoders]
     for batch in batches_of(data):
@@ -184,7 +185,7 @@ def test_the_drift_of_a_model_from_itself_is_none(two_encoders, ready, random_en
     same = random_encoder("bert", seed=1, name="again")
     values = []
     for other in (same, two_encoders[1]):
-        data = ready(GlueDataModule("sst2", encoder=two_encoders[0], other=other, limit=6))
+        data = ready(GlueDataModule("sst2", encoder=two_encoders[0], tuned=other, limit=6))
         values.append(found(data.facts(), *batches_of(data))["metrics"])
     assert values[0] == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-5)
     assert values[1]["least_cosine"] < 0.99
@@ -197,19 +198,19 @@ def test_a_single_model_gives_no_tuned_maps(two_encoders, ready):
 
 
 def test_without_maps_the_second_model_gives_none_either(two_encoders, ready):
-    data = ready(GlueDataModule("sst2", encoder=two_encoders[0], other=two_encoders[1], limit=2, maps=False))
+    data = ready(GlueDataModule("sst2", encoder=two_encoders[0], tuned=two_encoders[1], limit=2, maps=False))
     assert all(batch.maps is None and batch.tuned_maps is None for batch in batches_of(data))
 
 
 def test_both_models_are_in_the_provenance(two_encoders):
-    data = GlueDataModule("sst2", encoder=two_encoders[0], other=two_encoders[1], limit=2)
-    assert data.provenance["encoder"] == two_encoders[0].identity
-    assert data.provenance["other_encoder"] == two_encoders[1].identity
+    data = GlueDataModule("sst2", encoder=two_encoders[0], tuned=two_encoders[1], limit=2)
+    assert data.source().encoder == two_encoders[0].identity()
+    assert data.source().tuned_encoder == two_encoders[1].identity()
 
 
 def test_models_with_other_numbers_of_heads_are_refused(minilm, two_encoders):
     with pytest.raises(ConfigError, match="have 6 × 12 and 3 × 4 heads, so they cannot be compared head by head.$"):
-        GlueDataModule("sst2", encoder=minilm, other=two_encoders[0])
+        GlueDataModule("sst2", encoder=minilm, tuned=two_encoders[0])
 
 
 def test_models_with_other_tokenizers_are_refused(two_encoders):
@@ -219,4 +220,4 @@ def test_models_with_other_tokenizers_are_refused(two_encoders):
     vocabulary["film"], vocabulary["hello"] = vocabulary["hello"], vocabulary["film"]
     file.write_text(json.dumps(tokenizer))
     with pytest.raises(ConfigError, match="one and .*two: have different tokenizers, so they cannot be compared.$"):
-        GlueDataModule("sst2", encoder=two_encoders[0], other=two_encoders[1])
+        GlueDataModule("sst2", encoder=two_encoders[0], tuned=two_encoders[1])

@@ -1,6 +1,7 @@
 """Attention to features and along links against loops over inputs, tokens and links."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def batch(random_batch):
 
 @pytest.fixture
 def glue_facts(facts):
-    return {**facts, "kind": "glue", "compared": False, "features": True}
+    return replace(facts, kind="glue", tuned=False, features=True)
 
 
 def part_of(batch, part):
@@ -123,7 +124,7 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
 
 
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
-    heads = found({**glue_facts, "compared": True}, batch)["heads"]
+    heads = found(replace(glue_facts, tuned=True), batch)["heads"]
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     tuned = {(f"tuned_{name}", layer, head): value for (name, layer, head), value in second.items()}
     change = {
@@ -187,7 +188,7 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
 
 
 def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glue_facts):
-    rows = found({**glue_facts, "compared": True}, batch)["tables"]["features"]
+    rows = found(replace(glue_facts, tuned=True), batch)["tables"]["features"]
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     expected = [f"{start}_to_{name}" for start in ("attention", "cls") for name in NAMES]
     expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
@@ -219,7 +220,7 @@ def test_the_highest_head_of_a_quantity_over_all_heads(batch, glue_facts):
 @pytest.mark.parametrize("compared", [False, True])
 @pytest.mark.parametrize("at", [1, 3])
 def test_two_processes_count_as_one(at, compared, batch, glue_facts):
-    facts = {**glue_facts, "compared": compared}
+    facts = replace(glue_facts, tuned=compared)
     first, second = FeatureAttention(facts), FeatureAttention(facts)
     first.update(part_of(batch, slice(0, at)))
     second.update(part_of(batch, slice(at, None)))
@@ -234,7 +235,7 @@ def test_data_without_features_is_refused(glue_facts):
     with pytest.raises(
         ConfigError, match="^analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.$"
     ):
-        FeatureAttention({**glue_facts, "features": False})
+        FeatureAttention(replace(glue_facts, features=False))
 
 
 def test_other_data_is_refused(glue_facts):
@@ -242,7 +243,7 @@ def test_other_data_is_refused(glue_facts):
         ConfigError,
         match="^analyses: FeatureAttention needs data=glue or data=treebank_tokens, found data of kind dependencies.$",
     ):
-        FeatureAttention({**glue_facts, "kind": "dependencies"})
+        FeatureAttention(replace(glue_facts, kind="dependencies"))
 
 
 def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
@@ -250,7 +251,7 @@ def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
     data = TreebankTokenDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=30)
     sentences = read_conllu(conllu_files("package:headscope.data_modules/samples/treebank"), 30)
     tokenizer = minilm.tokenizer()
-    for item, sentence in zip(data.splits["test"].items, sentences, strict=True):
+    for item, sentence in zip(data.read_splits()["test"].items, sentences, strict=True):
         of_token = tokenizer(list(sentence.words), is_split_into_words=True).word_ids()
         gold = item.example.gold
         for token, word in enumerate(of_token):
@@ -267,7 +268,7 @@ def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
             )
         expected = {
             (a, b)
-            for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
+            for word, (head, relation) in enumerate(zip(sentence.governors, sentence.relations, strict=True))
             if relation.partition(":")[0] in ("nsubj", "csubj") and head and sentence.upos[head - 1] == "VERB"
             for a, one in enumerate(of_token)
             for b, other in enumerate(of_token)

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from headscope.analysis.frames import DIRECTIONS, FrameHeads
+from headscope.contracts import DrawnInput
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
 LENGTHS = [6, 4, 5]
@@ -11,8 +14,8 @@ LINKS = [[1, 4, 2, 4], [2, 1], [3, 1, 3, 2]]
 
 @pytest.fixture
 def frame_facts(facts):
-    shown = [{"index": 0, "tokens": list("abcdef"), "frame": "Giving"}]
-    return {**facts, "kind": "frames", "filters": {"too long": 2}, "shown": shown}
+    drawn = (DrawnInput(0, tuple("abcdef"), title="Giving"),)
+    return replace(facts, kind="frames", filters={"too long": 2}, drawn=drawn)
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ COLUMNS = {"sep": [[3, 5], [2]], "punctuation": [[2], []], "other": [[0, 1, 4], 
 
 def test_the_mean_cell_by_class_of_the_target_equals_a_plain_loop(facts, random_batch):
     batch = random_batch(LENGTHS, {"token_class": TOKEN_CLASSES})
-    metric = TargetImportance({**facts, "kind": "segments", "maps": "gradients"})
+    metric = TargetImportance(replace(facts, kind="segments", maps="gradients"))
     metric.update(batch)
     heads = metric.compute()["heads"]
     for name in CLASSES:

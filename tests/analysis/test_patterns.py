@@ -1,6 +1,7 @@
 """Shares of patterns per head against a loop over maps one at a time; two models, abstention, several processes, NaN."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ class ByColumns(torch.nn.Module):
 
 @pytest.fixture
 def pattern_facts(facts):
-    return {**facts, "kind": "glue"}
+    return replace(facts, kind="glue")
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
 def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     batch = shown(compared=True)
     outcomes, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
-    findings = found({**pattern_facts, "compared": True}, batch)
+    findings = found(replace(pattern_facts, tuned=True), batch)
     for number, name in enumerate(CLASSES):
         grid = findings["heads"][f"tuned_pattern:{name}"]["value"]
         assert np.array(grid) == pytest.approx((outcomes == number).mean(0))
@@ -132,7 +133,7 @@ def test_options_that_cannot_be(pattern_facts, options, sentence):
 
 def test_data_of_another_kind_is_refused(pattern_facts):
     with pytest.raises(ConfigError, match="needs data=glue or data=segments or data=treebank_tokens, found data of kind"):
-        PatternShares({**pattern_facts, "kind": "documents"}, ByColumns())
+        PatternShares(replace(pattern_facts, kind="documents"), ByColumns())
 
 
 def test_tasks_are_joined_by_their_inputs():

@@ -1,9 +1,12 @@
 """Relations by single heads against loops over sentences, words, heads and offsets, to the last digit."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from headscope.analysis.relations import DIRECTIONS, OFFSETS, RelationHeads, relation_rows
+from headscope.contracts import DrawnInput
 from headscope.data_modules.treebank import TreebankDataModule
 from headscope.errors import ConfigError
 from tests.analysis.conftest import HEADS, LAYERS, merged
@@ -14,7 +17,7 @@ IGNORE = -100
 HEAD_OF = [[2, 0, 4, 2, 4, 2], [3, 3, 0, 3, 4], [2, 0], [0]]
 RELATION_OF = [[0, 5, 1, 2, 0, 4], [2, 3, 5, 0, 1], [0, 5], [5]]
 ASKED = [[1, 2, 4, 4, 5, 6], [1, 2, 3, 4, 5], [1, 2], [1]]
-SHOWN = [{"index": 10, "words": ("a", "b", "c", "d", "e", "."), "heads": HEAD_OF[0], "relations": RELATION_OF[0]}]
+SHOWN = (DrawnInput(10, ("a", "b", "c", "d", "e", "."), tuple(HEAD_OF[0]), tuple(RELATION_OF[0])),)
 
 
 def padded(rows):
@@ -23,12 +26,12 @@ def padded(rows):
 
 @pytest.fixture
 def tree_facts(facts):
-    return {**facts, "kind": "treebank", "relations": RELATIONS, "shown": SHOWN}
+    return replace(facts, kind="treebank", relations=RELATIONS, drawn=SHOWN)
 
 
 @pytest.fixture
 def batch(random_batch):
-    gold = {"heads": padded(HEAD_OF), "relations": padded(RELATION_OF), "asked": padded(ASKED)}
+    gold = {"governors": padded(HEAD_OF), "relations": padded(RELATION_OF), "asked": padded(ASKED)}
     return random_batch(LENGTHS, gold, first=10)
 
 
@@ -87,7 +90,7 @@ def test_the_best_offset_by_hand(batch, tree_facts):
 
 def test_the_head_is_chosen_on_one_half_and_scored_on_the_other(tree_facts, random_batch):
     """Head 1-1 is right on even places, 1-2 on odd ones, none on both: held out, both choices fail."""
-    gold = {"heads": torch.tensor([[IGNORE, 2, 0, 2]] * 4), "relations": torch.tensor([[IGNORE, 0, 5, 4]] * 4)}
+    gold = {"governors": torch.tensor([[IGNORE, 2, 0, 2]] * 4), "relations": torch.tensor([[IGNORE, 0, 5, 4]] * 4)}
     batch = random_batch([4] * 4, gold)
     right, wrong = torch.eye(4)[[0, 2, 3, 1]], torch.eye(4)[[0, 3, 3, 1]]
     batch.maps[:] = wrong
@@ -117,7 +120,7 @@ def test_rare_relations_are_not_ranked_but_in_the_table_of_heads(batch, tree_fac
 
 def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
     metric = RelationHeads(tree_facts, replicates=5)
-    gold = {"heads": torch.tensor([[IGNORE, 0]]), "relations": torch.tensor([[IGNORE, 5]])}
+    gold = {"governors": torch.tensor([[IGNORE, 0]]), "relations": torch.tensor([[IGNORE, 5]])}
     metric.update(random_batch([2], gold))
     found = metric.compute()
     assert found["tables"]["relation_heads"] == []
@@ -171,9 +174,9 @@ def test_real_figures_of_600_sentences(shared, minilm, ready):
     assert (rows["all"]["offset"], round(rows["all"]["baseline"], 1)) == (1, 32.9)
     assert (rows["obj"]["offset"], round(rows["obj"]["baseline"], 1)) == (-2, 34.5)
 
-    items = [item.example.gold for item in data.splits["test"].items]
+    items = [item.example.gold for item in data.read_splits()["test"].items]
     heads_of, relations_of = ([gold[name][1:].tolist() for gold in items] for name in ("heads", "relations"))
-    ordered, names = [maps[place] for place in range(600)], data.relations
+    ordered, names = [maps[place] for place in range(600)], data.read_relations()
     for direction in DIRECTIONS:
         predictions = [predicted(grid, direction) for grid in ordered]
         for relation in (*sorted({name for name in names if not name.startswith(("punct", "root"))}), "all"):

@@ -1,5 +1,6 @@
 """Sieve scores against loops over inputs, heads, tokens and sieves; the tests against scipy's."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_scores_of_200_inputs_equal_a_plain_loop_in_float64(shared, ready, kind,
 
 @pytest.fixture
 def role_facts(facts):
-    return {**facts, "kind": "glue", "relations": RELATIONS, "compared": False}
+    return replace(facts, kind="glue", relations=RELATIONS, tuned=False)
 
 
 def test_a_uniform_head_scores_one_everywhere_and_gets_no_role(random_batch, role_facts):
@@ -249,7 +250,7 @@ def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
     batch = random_batch(LENGTHS, GOLD)
     batch.tuned_maps = batch.maps.clone()
     batch.tuned_maps[:, 1] = batch.maps[:, 0]
-    metric = HeadRoles({**facts, "kind": "glue", "relations": RELATIONS, "compared": True}, {"local": sieves.local})
+    metric = HeadRoles(replace(facts, kind="glue", relations=RELATIONS, tuned=True), {"local": sieves.local})
     metric.update(batch)
     found = metric.compute()
     grid = np.array(found["heads"]["sieve:local"]["value"])

@@ -1,6 +1,7 @@
 """Surface patterns against loops over segments, tokens and heads."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def batch(random_batch):
 
 @pytest.fixture
 def segment_facts(facts):
-    return {**facts, "kind": "segments"}
+    return replace(facts, kind="segments")
 
 
 def entropy(row, smoothing):

@@ -119,7 +119,7 @@ def test_word_maps_of_real_sentences_equal_a_plain_loop(shared, treebank, minilm
     precise.model.double()
     usual, in_double = (ready(TreebankDataModule(encoder=encoder, test=file)) for encoder in (minilm, precise))
     reference = PlainReference(minilm.folder, torch.float64)
-    sentences = [item.example.words for item in usual.splits["test"].items]
+    sentences = [item.example.words for item in usual.read_splits()["test"].items]
     assert len(sentences) == 503
     assert_varied(sentences, reference)
     expected = [reference.maps(words) for words in sentences]
@@ -157,7 +157,7 @@ def test_words_without_pieces_get_and_give_nothing(minilm, treebank, ready, capl
     assert maps[:, :, :, dropped].abs().max() == 0
     assert maps[:, :, kept].sum(-1).min() > 0
     assert "test: 5 words have no piece in the vocabulary and get no attention." in caplog.messages
-    assert data.provenance["words_without_pieces"] == {"test": 5}
+    assert data.source().words_without_pieces == {"test": 5}
 
 
 @pytest.mark.parametrize("layer", [0, 3, 6])
@@ -204,16 +204,16 @@ def test_long_sentences_are_skipped_and_counted(minilm, ready, caplog):
     reference = PlainReference(minilm.folder)
     sentences = read_conllu([TEST])
     kept = [s.words for s in sentences if len(reference.pieces(s.words)[0]) <= 14]
-    assert [item.example.words for item in data.splits["test"].items] == kept
-    assert data.provenance["examples"] == {"test": len(kept)}
-    assert data.provenance["skipped"] == {"test": 30 - len(kept)}
+    assert [item.example.words for item in data.read_splits()["test"].items] == kept
+    assert data.source().examples == {"test": len(kept)}
+    assert data.source().skipped == {"test": 30 - len(kept)}
     assert f"test: skipped {30 - len(kept)} examples of more than 14 pieces." in caplog.messages
     assert 0 < len(kept) < 30
 
 
 def test_no_sentence_short_enough_is_an_error(minilm):
     with pytest.raises(InputError, match="^no test example is left: 30 exceed data.max_pieces=3"):
-        TreebankDataModule(encoder=minilm, test=str(TEST), max_pieces=3).splits  # noqa: B018
+        TreebankDataModule(encoder=minilm, test=str(TEST), max_pieces=3).read_splits()
 
 
 @pytest.mark.parametrize(
@@ -242,30 +242,30 @@ def test_vectors_follow_the_words(random_encoder, of_sample):
     vectors = load_vectors()
     data = of_sample(random_encoder("bert"), vectors=vectors, maps=False)
     index = vectors.table({word for s in read_conllu([TEST], 8) for word in s.words})
-    for found, item in zip(arrays_of(data, "vectors"), data.splits["test"].items, strict=True):
+    for found, item in zip(arrays_of(data, "vectors"), data.read_splits()["test"].items, strict=True):
         expected = [index.table[index.row.get(word.lower(), 0)] for word in item.example.words]
         assert torch.equal(found, torch.stack([torch.zeros(50), *expected]))
 
 
-def test_provenance_by_hand(random_encoder, tmp_path, treebank, ready):
+def test_the_source_by_hand(random_encoder, tmp_path, treebank, ready):
     (tmp_path / "vectors.txt").write_text("cats 1 2\nsleep 3 4\n")
     file, encoder = treebank([("Cats", "sleep", "cats"), ("Dogs",)]), random_encoder("bert")
     data = ready(TreebankDataModule(encoder=encoder, test=file, vectors=load_vectors(str(tmp_path / "vectors.txt"))))
-    provenance = data.provenance
-    assert provenance["data"] == {file: hashlib.sha256((tmp_path / "written.conllu").read_bytes()).hexdigest()}
-    assert provenance["vectors"] == {
+    source = data.source()
+    assert source.data == {file: hashlib.sha256((tmp_path / "written.conllu").read_bytes()).hexdigest()}
+    assert source.vectors == {
         "files": {str(tmp_path / "vectors.txt"): hashlib.sha256(b"cats 1 2\nsleep 3 4\n").hexdigest()},
         "size": 2,
         "coverage": 0.75,
     }
-    assert provenance["encoder"] == encoder.identity
-    assert (provenance["examples"], provenance["skipped"]) == ({"test": 2}, {"test": 0})
+    assert source.encoder == encoder.identity()
+    assert (source.examples, source.skipped) == ({"test": 2}, {"test": 0})
     assert data.facts().vector_size == 2
 
 
 def test_without_vectors_nothing_is_told_of_them(random_encoder, of_sample):
     data = of_sample(random_encoder("bert"))
-    assert data.provenance["vectors"] is None
+    assert data.source().vectors is None
     assert data.facts().vector_size == 0
 
 
@@ -297,7 +297,7 @@ def test_stores_of_several_shards_hold_the_same_maps(random_encoder, of_sample, 
     whole = of_sample(encoder, cache=True)
     monkeypatch.setattr(map_store, "SHARD_NUMBERS", 4000)
     sharded = of_sample(encoder, cache=True, cache_dir=str(tmp_path / "sharded"))
-    assert len(sharded.splits["test"].stores["maps"].shards) > 2
+    assert len(sharded.read_splits()["test"].stores["maps"].shards) > 2
     assert largest_difference(arrays_of(whole), arrays_of(sharded)) == 0
 
 
@@ -402,10 +402,10 @@ def test_a_fit_learns_from_maps_in_an_order_drawn_anew_each_epoch(random_encoder
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
     options = {"max_epochs": 2, "limit_val_batches": 0, "use_distributed_sampler": False, "default_root_dir": tmp_path}
     pl.Trainer(accelerator="cpu", **options, **quiet).fit(module, datamodule=data)
-    sampler, examples = BucketSampler(data.splits["train"].lengths, 16, seed=3), data.examples["train"]
+    sampler, examples = BucketSampler(data.read_splits()["train"].lengths, 16, seed=3), data.read_examples()["train"]
     for epoch in (0, 1):
         sampler.set_epoch(epoch)
-        expected = [[examples[place].gold["governors"].tolist() for place in batch] for batch in sampler]
+        expected = [[examples[n].gold["governors"].tolist() for n in batch] for batch in sampler]
         assert module.seen[epoch] == expected
     assert module.seen[0] != module.seen[1]
     assert module.weight.abs().min() > 0
@@ -421,12 +421,9 @@ def test_a_resumed_fit_goes_on_with_the_order_of_its_epoch(random_encoder, tmp_p
         trainer = pl.Trainer(accelerator="cpu", max_epochs=epochs, callbacks=[checkpoint], **quiet)
         last = tmp_path / "last.ckpt"
         trainer.fit(module, datamodule=data, ckpt_path=last if last.is_file() else None, weights_only=True)
-    sampler, examples = BucketSampler(data.splits["train"].lengths, 16, seed=3), data.examples["train"]
+    sampler, examples = BucketSampler(data.read_splits()["train"].lengths, 16, seed=3), data.read_examples()["train"]
     sampler.set_epoch(1)
-    assert modules[1].seen == {
-        0: [],
-        1: [[examples[place].gold["governors"].tolist() for place in batch] for batch in sampler],
-    }
+    assert modules[1].seen == {0: [], 1: [[examples[n].gold["governors"].tolist() for n in batch] for batch in sampler]}
 
 
 def test_vectors_and_hidden_states_may_differ_in_size(random_encoder, of_sample):
@@ -456,7 +453,7 @@ def test_processes_that_look_at_different_times_leave_no_shard_out(random_encode
             world_size=2,
         )
         data.setup("test")
-        stores.append(data.splits["test"].stores["maps"])
+        stores.append(data.read_splits()["test"].stores["maps"])
     assert stores[1].missing() == []
 
 
@@ -483,7 +480,7 @@ def test_mixed_precision_in_several_passes(options, random_encoder, in_bfloat16)
     data = in_bfloat16(encoder, **options)
     batches = data.train_dataloader() if "train" in options else data.test_dataloader()
     maps = [data.on_after_batch_transfer(batch, 0).maps for batch in batches]
-    assert sum(map(len, maps)) == len(data.splits["train" if "train" in options else "test"])
+    assert sum(map(len, maps)) == len(data.read_splits()["train" if "train" in options else "test"])
 
 
 def test_maps_stored_in_mixed_precision_are_not_read_in_full(random_encoder, of_sample, in_bfloat16):

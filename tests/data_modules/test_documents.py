@@ -69,7 +69,7 @@ def gold_of(part):
 
 
 def test_gold_by_hand(documents):
-    (found,) = documents(DOG).examples["test"]
+    (found,) = documents(DOG).read_examples()["test"]
     assert " ".join(found.words) == "Ann saw the dog . She called it . The dog ran to her ."
     assert gold_of(found) == GOLD
 
@@ -140,62 +140,64 @@ def test_mentions_that_a_window_cuts_are_in_none():
 def test_only_the_first_window_unless_told_otherwise(documents):
     """Every word is one piece, and two are special: 10 pieces leave room for 8 words, up to `it`."""
     data = documents(DOG, max_pieces=10)
-    (found,) = data.examples["test"]
+    (found,) = data.read_examples()["test"]
     assert " ".join(found.words) == "Ann saw the dog . She called it"
     assert gold_of(found)["antecedents"] == [0, 0, 1, 1]
     assert data.left_out == {"windows without any chain": 0, "mentions outside the windows": 2}
-    assert data.splits["test"].skipped == 0
-    assert len(data.splits["test"].items[0].input_ids) == 10
+    assert data.read_splits()["test"].skipped == 0
+    assert len(data.read_splits()["test"].items[0].input_ids) == 10
 
 
 def test_all_windows(documents):
     """The second window, from the full stop on, has no chain: one mention of each group."""
     data = documents(DOG, max_pieces=10, windows="all")
-    assert [len(part.words) for part in data.examples["test"]] == [8]
+    assert [len(part.words) for part in data.read_examples()["test"]] == [8]
     assert data.left_out == {"windows without any chain": 1, "mentions outside the windows": 0}
     second = documents(DOG, max_pieces=7, windows="all")
     # `She called it . The`: `The dog` is cut. No window of five words holds two mentions of a group.
     with pytest.raises(InputError, match="no document has a mention with an antecedent"):
-        second.examples  # noqa: B018
+        second.read_examples()
 
 
 def test_every_window_is_an_example_that_fits(documents):
     data = documents(DOG.replace("# newdoc id = dog\n", "") * 10, max_pieces=32, windows="all")
-    assert [len(part.words) for part in data.examples["test"]] == [30] * 5
-    assert [gold_of(part)["antecedents"] for part in data.examples["test"]] == [[0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]] * 5
-    assert [len(item.input_ids) for item in data.splits["test"].items] == [32] * 5
-    assert [part.gold["document"].tolist() for part in data.examples["test"]] == [[0]] * 5
+    assert [len(part.words) for part in data.read_examples()["test"]] == [30] * 5
+    assert [gold_of(part)["antecedents"] for part in data.read_examples()["test"]] == [
+        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    ] * 5
+    assert [len(item.input_ids) for item in data.read_splits()["test"].items] == [32] * 5
+    assert [part.gold["document"].tolist() for part in data.read_examples()["test"]] == [[0]] * 5
 
 
 def test_documents_without_chain_are_left_out_and_counted(documents, caplog):
     data = documents(NO_CHAIN + DOG + NO_MENTION)
-    assert [gold_of(found) for found in data.examples["test"]] == [GOLD]
+    assert [gold_of(found) for found in data.read_examples()["test"]] == [GOLD]
     assert data.left_out == {"windows without any chain": 2, "mentions outside the windows": 0}
-    assert data.provenance["left_out"] == data.left_out
+    assert data.source().left_out == data.left_out
     assert "left out 2 windows without any chain" in caplog.text
 
 
 @pytest.mark.parametrize("text", [NO_CHAIN, NO_MENTION, NO_CHAIN + NO_MENTION])
 def test_only_documents_without_chain_are_an_error_that_names_the_file(documents, tmp_path, text):
     with pytest.raises(InputError, match=f"^{tmp_path}/t.conllu: no document has a mention with an antecedent"):
-        documents(text).examples  # noqa: B018
+        documents(text).read_examples()
 
 
 @pytest.mark.parametrize(("name", "text"), [("t.conllu", ""), ("t.conllu", "# newdoc id = a\n\n"), ("t_conll", "")])
 def test_a_file_without_documents_is_named(documents, tmp_path, name, text):
     with pytest.raises(InputError, match=f"^{tmp_path}/{name}: expected at least one document, found none"):
-        documents(text, name).examples  # noqa: B018
+        documents(text, name).read_examples()
 
 
 def test_a_document_without_words_is_no_example(documents):
     data = documents("#begin document (e); part 000\n#end document\n" + PARIS, "t_conll")
-    assert [found.words for found in data.examples["test"]] == [("Paris", "Paris")]
+    assert [found.words for found in data.read_examples()["test"]] == [("Paris", "Paris")]
 
 
 def test_limit_counts_documents(documents):
     text = "".join(DOG.replace("id = dog", f"id = {n}").replace("Ann", f"Ann{n}") for n in range(4))
-    assert [found.words[0] for found in documents(text, limit=2).examples["test"]] == ["Ann0", "Ann1"]
-    assert len(documents(text).examples["test"]) == 4
+    assert [found.words[0] for found in documents(text, limit=2).read_examples()["test"]] == ["Ann0", "Ann1"]
+    assert len(documents(text).read_examples()["test"]) == 4
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"windows": "last"}])
@@ -211,8 +213,8 @@ def test_a_folder_is_searched_below_too(documents, tmp_path, minilm):
     for name in ("a.conllu", "z.txt", "README.md", "conll", "x.conll"):
         (tmp_path / name).write_text(DOG)
     data = DocumentDataModule(encoder=minilm, test=str(tmp_path))
-    assert data.files == [tmp_path / "a.conllu", tmp_path / "b/c/p.v4_gold_conll"]
-    assert [len(found.words) for found in data.examples["test"]] == [15, 2]
+    assert data.files() == [tmp_path / "a.conllu", tmp_path / "b/c/p.v4_gold_conll"]
+    assert [len(found.words) for found in data.read_examples()["test"]] == [15, 2]
 
 
 def test_a_folder_named_like_a_file_is_no_file(tmp_path):
@@ -240,9 +242,9 @@ def test_a_wrong_suffix_is_named(tmp_path, name):
 
 def test_packaged_documents_without_a_file(minilm):
     data = DocumentDataModule(encoder=minilm)
-    assert data.files == [SAMPLE / "documents.conllu"]
-    assert len(data.examples["test"]) == 14
-    assert data.splits["test"].skipped == 0
+    assert data.files() == [SAMPLE / "documents.conllu"]
+    assert len(data.read_examples()["test"]) == 14
+    assert data.read_splits()["test"].skipped == 0
 
 
 @pytest.mark.parametrize("windows", ["first", "all"])
@@ -250,7 +252,7 @@ def test_gold_of_the_packaged_documents_by_plain_loops(minilm, windows):
     """Every example against the mentions of its document, found again by their place in the text."""
     data = DocumentDataModule(encoder=minilm, windows=windows, max_pieces=48)
     documents = read_entity_documents(SAMPLE / "documents.conllu")
-    left = list(data.examples["test"])
+    left = list(data.read_examples()["test"])
     for document in documents:
         start = 0
         while left and start < len(document.words) and (windows == "all" or start == 0):
@@ -270,10 +272,10 @@ def test_gold_of_the_packaged_documents_by_plain_loops(minilm, windows):
 
 def test_real_documents(shared, minilm):
     data = DocumentDataModule(encoder=minilm, test=str(shared / "data/ud_english_gum/coref-train.conllu"))
-    assert len(data.examples["test"]) + data.left_out["windows without any chain"] == 87
-    assert data.splits["test"].skipped == 0
-    assert all(len(item.input_ids) <= 128 for item in data.splits["test"].items)
-    for found in data.examples["test"]:
+    assert len(data.read_examples()["test"]) + data.left_out["windows without any chain"] == 87
+    assert data.read_splits()["test"].skipped == 0
+    assert all(len(item.input_ids) <= 128 for item in data.read_splits()["test"].items)
+    for found in data.read_examples()["test"]:
         heads = found.gold["mention_heads"]
         assert heads.min() >= 1
         assert heads.max() <= len(found.words)

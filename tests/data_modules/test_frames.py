@@ -84,7 +84,7 @@ def test_each_filter_in_turn_counts_what_it_removes():
 def test_links_join_all_pieces_of_target_and_elements(written, minilm):
     file = written(WHOLE.format(text=TEXT, elements=ELEMENTS))
     data = FrameDataModule(encoder=minilm, test=str(file))
-    item = data.splits["test"].items[0]
+    item = data.read_splits()["test"].items[0]
     tokens = minilm.tokenizer().convert_ids_to_tokens(item.input_ids.tolist())
     ends = item.example.gold["links"].reshape(-1, 2).tolist()
     # Ann is next to the target; the other elements are one and four words away from it.
@@ -93,9 +93,9 @@ def test_links_join_all_pieces_of_target_and_elements(written, minilm):
 
 def test_the_sample_passes_as_its_card_says(minilm):
     data = FrameDataModule(encoder=minilm)
-    assert len(data.splits["test"]) == 45
+    assert len(data.read_splits()["test"]) == 45
     assert sum(data.removed.values()) == 15
-    assert all(len(item.example.gold["links"]) for item in data.splits["test"].items)
+    assert all(len(item.example.gold["links"]) for item in data.read_splits()["test"].items)
     assert framenet_files(SAMPLE)[0].name == "sample.xml"
 
 
@@ -127,7 +127,7 @@ def test_no_entity_is_ever_expanded(written):
 def test_nothing_left_says_what_each_filter_removed(written, minilm):
     file = written(WHOLE.format(text=TEXT, elements=ELEMENTS))
     with pytest.raises(InputError, match="none of 1 annotated targets is left"):
-        FrameDataModule(encoder=minilm, test=str(file), max_words=3).examples  # noqa: B018
+        FrameDataModule(encoder=minilm, test=str(file), max_words=3).read_examples()
     with pytest.raises(InputError, match="no such file"):
         framenet_files(file.parent / "missing.xml")
 
@@ -135,6 +135,6 @@ def test_nothing_left_says_what_each_filter_removed(written, minilm):
 def test_the_real_files(shared, minilm):
     folder = str(shared / "data" / "framenet15_fulltext")
     data = FrameDataModule(encoder=minilm, test=folder)
-    assert (len(data.splits["test"]), list(data.removed.values())) == (49, [11038, 646, 9, 6, 80])
+    assert (len(data.read_splits()["test"]), list(data.removed.values())) == (49, [11038, 646, 9, 6, 80])
     every_target = FrameDataModule(encoder=minilm, test=folder, one_target=False)
-    assert (len(every_target.splits["test"]), list(every_target.removed.values())) == (219, [11038, 28, 51, 492])
+    assert (len(every_target.read_splits()["test"]), list(every_target.removed.values())) == (219, [11038, 28, 51, 492])

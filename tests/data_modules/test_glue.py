@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
+from headscope.contracts import Facts
 from headscope.data_modules.glue import GlueDataModule, require_task
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_hub
 from headscope.errors import ConfigError, InputError
@@ -78,14 +79,14 @@ def glue(tmp_path, minilm):
 @pytest.fixture
 def films(glue):
     """The one item of a sentence's dev set."""
-    return lambda text, **options: glue("sst2", {"dev.tsv": [SST2, f"{text}\t1"]}, **options).splits["val"].items[0]
+    return lambda text, **options: glue("sst2", {"dev.tsv": [SST2, f"{text}\t1"]}, **options).read_splits()["val"].items[0]
 
 
 @pytest.fixture
 def pairs(glue):
     """The one item of a pair's dev set."""
     return lambda one, two, **options: (
-        glue("mrpc", {"dev.tsv": [MRPC, f"1\t1\t2\t{one}\t{two}"]}, **options).splits["val"].items[0]
+        glue("mrpc", {"dev.tsv": [MRPC, f"1\t1\t2\t{one}\t{two}"]}, **options).read_splits()["val"].items[0]
     )
 
 
@@ -107,10 +108,10 @@ def test_every_task_reads_the_packaged_sample(task, minilm):
     data = GlueDataModule(task, encoder=minilm)
     folder = SAMPLE / TASKS[task].folder
     dev = folder / ("dev_matched.tsv" if task == "mnli" else "dev.tsv")
-    assert data.files == [folder / "train.tsv", dev]
+    assert data.files() == [folder / "train.tsv", dev]
     for split, file in (("train", folder / "train.tsv"), ("val", dev)):
-        assert len(data.examples[split]) == len(file.read_text().splitlines()) - 1
-    assert {len(example.words) for example in data.examples["train"]} == {1 if task == "sst2" else 2}
+        assert len(data.read_examples()[split]) == len(file.read_text().splitlines()) - 1
+    assert {len(example.words) for example in data.read_examples()["train"]} == {1 if task == "sst2" else 2}
     assert data.facts().task == task
     assert (data.facts().kind, data.facts().features, data.facts().tuned) == ("glue", False, False)
     assert require_task(data.facts()) is TASKS[task]
@@ -120,13 +121,13 @@ def test_every_task_reads_the_packaged_sample(task, minilm):
 def test_the_official_columns_by_hand(task, glue):
     name, header, rows, expected = OFFICIAL[task]
     data = glue(task, {name: [header, *rows]})
-    assert same(read(data.examples["val"]), expected)
-    assert {example.gold["label"].shape for example in data.examples["val"]} == {(1,)}
+    assert same(read(data.read_examples()["val"]), expected)
+    assert {example.gold["label"].shape for example in data.read_examples()["val"]} == {(1,)}
 
 
 def test_columns_are_found_by_name_in_any_order(glue):
     data = glue("qqp", {"dev.tsv": ["is_duplicate\tquestion2\tmore\tquestion1", "1\tWhat?\tx\tWho?"]})
-    assert read(data.examples["val"]) == [(("Who?", "What?"), 1)]
+    assert read(data.read_examples()["val"]) == [(("Who?", "What?"), 1)]
 
 
 def test_train_of_mnli_has_fewer_columns_than_dev(glue):
@@ -134,50 +135,50 @@ def test_train_of_mnli_has_fewer_columns_than_dev(glue):
     short = header.replace("\tlabel2\tlabel3\tlabel4\tlabel5", "")
     train = "0\t1\t1n\tfiction\ta\tb\tc\td\tIt rains.\tIt is wet.\tentailment\tentailment"
     data = glue("mnli", {name: [header, *rows], "MNLI/train.tsv": [short, train]})
-    assert read(data.examples["train"]) == [(("It rains.", "It is wet."), 0)]
+    assert read(data.read_examples()["train"]) == [(("It rains.", "It is wet."), 0)]
 
 
 @pytest.mark.parametrize(("inside", "folder"), [("MRPC/", "."), ("MRPC/", "MRPC"), ("", ".")])
 def test_the_folder_is_the_parent_or_the_one_of_the_task(inside, folder, glue, tmp_path):
     _, header, rows, expected = OFFICIAL["mrpc"]
     data = glue("mrpc", {f"{inside}dev.tsv": [header, *rows], f"{inside}train.tsv": [header, rows[1]]}, folder)
-    assert read(data.examples["val"]) == expected
-    assert read(data.examples["train"]) == expected[1:]
-    assert data.files == [tmp_path / inside / "train.tsv", tmp_path / inside / "dev.tsv"]
+    assert read(data.read_examples()["val"]) == expected
+    assert read(data.read_examples()["train"]) == expected[1:]
+    assert data.files() == [tmp_path / inside / "train.tsv", tmp_path / inside / "dev.tsv"]
 
 
 def test_the_folder_of_another_task_beside_it_is_not_read(glue):
     files = {name: [header, *rows] for name, header, rows, _ in OFFICIAL.values()}
     for task, (_, _, _, expected) in OFFICIAL.items():
-        assert same(read(glue(task, files).examples["val"]), expected)
+        assert same(read(glue(task, files).read_examples()["val"]), expected)
 
 
 def test_a_home_folder_is_found(glue, minilm, tmp_path, monkeypatch):
     glue("sst2", {"SST-2/dev.tsv": [SST2, "fine\t1"]})
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read(GlueDataModule("sst2", dir="~", encoder=minilm).examples["val"]) == [(("fine",), 1)]
+    assert read(GlueDataModule("sst2", dir="~", encoder=minilm).read_examples()["val"]) == [(("fine",), 1)]
 
 
 def test_windows_line_ends_a_byte_order_mark_and_empty_lines(glue, tmp_path):
     (tmp_path / "dev.tsv").write_bytes(b"\xef\xbb\xbf" + f"{MRPC}\r\n1\t1\t2\tA.\tB.\r\n\r\n0\t1\t2\tC.\tD.\r\n".encode())
-    assert read(glue("mrpc", {}).examples["val"]) == [(("A.", "B."), 1), (("C.", "D."), 0)]
+    assert read(glue("mrpc", {}).read_examples()["val"]) == [(("A.", "B."), 1), (("C.", "D."), 0)]
 
 
 def test_only_a_line_feed_ends_a_line(glue):
     data = glue("sst2", {"dev.tsv": [SST2, "one\u2028two\x0bthree\x85four\t1", "next\t0"]})
-    assert read(data.examples["val"]) == [(("one\u2028two\x0bthree\x85four",), 1), (("next",), 0)]
+    assert read(data.read_examples()["val"]) == [(("one\u2028two\x0bthree\x85four",), 1), (("next",), 0)]
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, 4), (1, 1), (3, 3), (4, 4), (100, 4)])
 def test_the_limit_takes_the_first_of_each_split(limit, expected, glue):
     rows = [f"{word}\t{place % 2}" for place, word in enumerate(NUMBERS[:4])]
     data = glue("sst2", {"dev.tsv": [SST2, "", *rows], "train.tsv": [SST2, *rows[::-1]]}, limit=limit)
-    assert [example.words for example in data.examples["val"]] == [(word,) for word in NUMBERS[:expected]]
-    assert [example.words for example in data.examples["train"]] == [(word,) for word in NUMBERS[3::-1][:expected]]
+    assert [example.words for example in data.read_examples()["val"]] == [(word,) for word in NUMBERS[:expected]]
+    assert [example.words for example in data.read_examples()["train"]] == [(word,) for word in NUMBERS[3::-1][:expected]]
 
 
 def test_what_lies_beyond_the_limit_is_not_checked(glue):
-    assert read(glue("sst2", {"dev.tsv": [SST2, "a\t1", "b\t7"]}, limit=1).examples["val"]) == [(("a",), 1)]
+    assert read(glue("sst2", {"dev.tsv": [SST2, "a\t1", "b\t7"]}, limit=1).read_examples()["val"]) == [(("a",), 1)]
 
 
 @pytest.mark.parametrize("limit", [0, -3])
@@ -186,26 +187,26 @@ def test_a_limit_that_is_no_whole_number_from_one_is_refused(limit, minilm):
         GlueDataModule("mrpc", encoder=minilm, limit=limit)
 
 
-def test_dev_is_watched_and_tested(glue):
+def test_dev_is_for_validation_and_for_the_test(glue):
     data = glue("sst2", {"dev.tsv": [SST2, "a\t1", "b\t0"], "train.tsv": [SST2, "c\t1"]})
-    assert read(data.examples["test"]) == read(data.examples["val"]) == [(("a",), 1), (("b",), 0)]
-    assert data.provenance["examples"] == {"train": 1, "val": 2, "test": 2}
-    assert sorted(data.provenance["data"]) == sorted(map(str, data.files))
+    assert read(data.read_examples()["test"]) == read(data.read_examples()["val"]) == [(("a",), 1), (("b",), 0)]
+    assert data.source().examples == {"train": 1, "val": 2, "test": 2}
+    assert sorted(data.source().data) == sorted(map(str, data.files()))
 
 
 def test_train_is_tested_where_that_is_asked_for(glue):
     files = {"dev.tsv": [SST2, "a\t1", "b\t0"], "train.tsv": [SST2, "c\t1"]}
     data = glue("sst2", files, test_on="train")
-    assert read(data.examples["test"]) == read(data.examples["train"]) == [(("c",), 1)]
-    assert read(data.examples["val"]) == [(("a",), 1), (("b",), 0)]
+    assert read(data.read_examples()["test"]) == read(data.read_examples()["train"]) == [(("c",), 1)]
+    assert read(data.read_examples()["val"]) == [(("a",), 1), (("b",), 0)]
     with pytest.raises(ConfigError, match="^data.test_on=dev: expected val or train.$"):
         glue("sst2", files, test_on="dev")
 
 
 def test_without_train_only_a_fit_is_refused(glue, tmp_path):
     data = glue("sst2", {"dev.tsv": [SST2, "a\t1"]})
-    assert sorted(data.examples) == ["test", "val"]
-    assert data.files == [tmp_path / "dev.tsv"]
+    assert sorted(data.read_examples()) == ["test", "val"]
+    assert data.files() == [tmp_path / "dev.tsv"]
     data.require(["validate", "test"])
     with pytest.raises(ConfigError, match="^data.train is missing"):
         data.require(["fit"])
@@ -213,7 +214,7 @@ def test_without_train_only_a_fit_is_refused(glue, tmp_path):
 
 def refused(data, error=InputError):
     with pytest.raises(error) as found:
-        data.examples  # noqa: B018
+        data.read_examples()
     sentence = str(found.value)
     assert sentence.endswith(".")
     assert "\n" not in sentence
@@ -272,7 +273,7 @@ def test_a_score_out_of_range_or_no_number_is_refused_with_its_line(score, glue,
 @pytest.mark.parametrize(("score", "expected"), [("0", 0.0), ("0.000", 0.0), ("5", 5.0), ("2.5", 2.5)])
 def test_the_ends_of_the_scale_are_scores(score, expected, glue):
     name, header, rows, _ = OFFICIAL["stsb"]
-    (example,) = glue("stsb", {name: [header, rows[0].replace("3.800", score)]}).examples["val"]
+    (example,) = glue("stsb", {name: [header, rows[0].replace("3.800", score)]}).read_examples()["val"]
     assert example.gold["label"].tolist() == [expected]
 
 
@@ -310,13 +311,13 @@ def test_an_unknown_task_is_refused_with_those_there_are(task, minilm):
 
 def test_data_of_another_kind_has_no_task():
     with pytest.raises(ConfigError, match="needs data=glue, found data of kind segments.$"):
-        require_task({"kind": "segments"})
+        require_task(Facts("segments"))
 
 
 def test_the_hub_without_a_network_is_a_clear_error(minilm, tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)  # none of what was downloaded before
     data = GlueDataModule("mrpc", dir="hub", encoder=minilm)
-    assert data.files == []
+    assert data.files() == []
     sentence = refused(data)
     assert sentence.startswith("data.dir=hub: nyu-mll/glue cannot be reached (")
     assert sentence.endswith("); name a folder instead.")

@@ -1,4 +1,4 @@
-"""Labelled maps in folds: nothing tested has a twin in training; made-up maps; what cannot be."""
+"""Labelled maps in folds: nothing tested has a twin in training; synthetic maps; what cannot be."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,21 +28,21 @@ def grouped(groups=FOLDS, size=6):
 
 
 def shared(names, one, other):
-    heads, inputs = ({getattr(names[place], part) for place in one} for part in ("place", "input"))
-    return [place for place in other if names[place].place in heads or names[place].input in inputs]
+    heads, inputs = ({getattr(names[place], part) for place in one} for part in ("head_index", "input"))
+    return [place for place in other if names[place].head_index in heads or names[place].input in inputs]
 
 
 @pytest.mark.parametrize("fold", range(FOLDS))
 def test_folds_of_separate_groups_share_nothing_and_leave_nothing_out(fold):
     names = grouped()
-    split = split_fold(names, fold, watched=True)
+    split = split_fold(names, fold, validation=True)
     assert Counter(fold_of_each(names)) == dict.fromkeys(range(FOLDS), 6)
     assert sorted([*split.train, *split.val, *split.test]) == list(range(len(names)))
     assert split.left_out == []
     assert (len(split.val), len(split.test)) == (6, 6)
     assert not shared(names, split.test, [*split.train, *split.val])
     assert not shared(names, split.val, split.train)
-    assert len(split_fold(names, fold, watched=False).train) == 24
+    assert len(split_fold(names, fold, validation=False).train) == 24
 
 
 def test_maps_linked_by_chains_are_connected():
@@ -58,7 +58,7 @@ def test_of_any_other_table_twins_are_left_out_and_counted(fold):
     full = [name(example, 1, head) for example in range(4) for head in range(1, 11)]
     apart = [name(example, 2, example) for example in range(20, 32)]
     names = full + apart
-    split = split_fold(names, fold, watched=False)
+    split = split_fold(names, fold, validation=False)
     assert split.test
     assert not shared(names, split.test, split.train)
     held = {*split.test}
@@ -69,18 +69,18 @@ def test_of_any_other_table_twins_are_left_out_and_counted(fold):
 
 def test_folds_of_single_maps_are_drawn_by_the_seed_and_leave_nothing_out():
     names = grouped()
-    splits = [split_fold(names, fold, watched=True, apart=False, seed=3) for fold in range(FOLDS)]
+    splits = [split_fold(names, fold, validation=True, apart=False, seed=3) for fold in range(FOLDS)]
     assert sorted(place for split in splits for place in split.test) == list(range(len(names)))
     assert all((len(s.train), len(s.val), len(s.test), s.left_out) == (18, 6, 6, []) for s in splits)
     assert any(shared(names, split.test, split.train) for split in splits)
-    assert splits[0] == split_fold(names, 0, watched=True, apart=False, seed=3)
-    assert splits[0] != split_fold(names, 0, watched=True, apart=False, seed=4)
+    assert splits[0] == split_fold(names, 0, validation=True, apart=False, seed=3)
+    assert splits[0] != split_fold(names, 0, validation=True, apart=False, seed=4)
 
 
 def test_the_two_models_of_one_head_are_twins():
     names = grouped() + [replace(one, encoder="tuned", task="rte") for one in grouped()]
-    split = split_fold(names, 0, watched=False)
-    assert not {names[place].place for place in split.test} & {names[place].place for place in split.train}
+    split = split_fold(names, 0, validation=False)
+    assert not {names[place].head_index for place in split.test} & {names[place].head_index for place in split.train}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def table(random_encoder, tmp_path):
     """A table of a tiny encoder: four heads of two layers on some inputs, groups of one input each."""
     encoder = random_encoder("bert")
     places = [(layer, head) for layer in (1, 2) for head in range(1, 5)]
-    names = [name(example, *places[example % 8], sha256=encoder.sha256) for example in range(24)]
+    names = [name(example, *places[example % 8], sha256=encoder.checksum()) for example in range(24)]
     rows = [Label(one, CLASSES[n % 5]) for n, one in enumerate(names)]
     rows += [Label(one, CLASSES[(n + n % 2) % 5], 2) for n, one in enumerate(names[:8])]
     write_labels(tmp_path / "labels.csv", rows)
@@ -100,9 +100,9 @@ def table(random_encoder, tmp_path):
 
 
 def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
-    data = ready(table(fold=1, watched=False))
+    data = ready(table(fold=1, validation=False))
     tested = [data.on_after_batch_transfer(batch, 0) for batch in data.test_dataloader()]
-    rows = [data.rows[place] for place in data.places.test]
+    rows = [data.read_rows()[place] for place in data.read_folds().test]
     computed = {one.name: one for one in pattern_maps([row.map for row in rows], data.encoders)}
     seen = 0
     for batch in tested:
@@ -117,39 +117,41 @@ def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
     assert seen == len(rows) > 0
 
 
-def test_facts_and_provenance_count_what_is_learnt_from(table):
-    data = table(fold=0, watched=False, synthetic=10)
-    labels = Counter(data.rows[place].label for place in data.places.train)
-    assert data.facts().patterns.class_counts == [labels[label] for label in CLASSES]
+def test_facts_and_source_count_what_is_learnt_from(table):
+    data = table(fold=0, validation=False, synthetic=10)
+    labels = Counter(data.read_rows()[place].label for place in data.read_folds().train)
+    assert data.facts().patterns.class_counts == tuple(labels[label] for label in CLASSES)
     assert len(data.facts().patterns.label_pairs) == 8
-    assert len(data.facts().patterns.tested) == len(data.places.test)
-    assert data.provenance["examples"] == {"train": len(data.places.train) + 10, "test": len(data.places.test)}
-    assert sum(data.provenance["left_out"].values()) == len(data.places.left_out)
+    assert len(data.facts().patterns.tested) == len(data.read_folds().test)
+    assert data.source().examples == {"train": len(data.read_folds().train) + 10, "test": len(data.read_folds().test)}
+    assert sum(data.source().left_out.values()) == len(data.read_folds().left_out)
 
 
-def test_made_up_maps_are_learnt_from_and_never_tested(table):
+def test_synthetic_maps_are_learnt_from_and_never_tested(table):
     data = table(fold=0, real=False, synthetic=20)
-    assert [len(data.splits[part]) for part in ("train", "val")] == [20, 2]
-    np.testing.assert_array_equal(data.splits["train"].items[3].weights, synthetic_maps(4, 0)[3].weights)
+    assert [len(data.read_splits()[part]) for part in ("train", "val")] == [20, 2]
+    np.testing.assert_array_equal(data.read_splits()["train"].items[3].weights, synthetic_maps(4, 0)[3].weights)
     assert not any(
-        np.array_equal(one.weights, two.weights) for one in data.splits["val"].items for two in data.splits["train"].items
+        np.array_equal(one.weights, two.weights)
+        for one in data.read_splits()["val"].items
+        for two in data.read_splits()["train"].items
     )
-    for fold, size in ((0, len(data.places.test)), (None, 24)):
-        tested = table(fold=fold, real=False, synthetic=20).splits["test"].items
+    for fold, size in ((0, len(data.read_folds().test)), (None, 24)):
+        tested = table(fold=fold, real=False, synthetic=20).read_splits()["test"].items
         assert len(tested) == size
         assert all(item.name is not None for item in tested)
 
 
 def test_without_a_fold_all_maps_are_learnt_from_and_none_is_left_to_test(table):
-    data = table(fold=None, watched=False)
-    assert set(data.splits) == {"train"}
-    assert len(data.splits["train"]) == 24
+    data = table(fold=None, validation=False)
+    assert set(data.read_splits()) == {"train"}
+    assert len(data.read_splits()["train"]) == 24
     data.require(["fit"])
     with pytest.raises(ConfigError, match="^data.fold=null: all labelled maps are learnt from"):
         data.require(["fit", "test"])
 
 
-def test_made_up_maps_come_first_and_the_labelled_alone_at_the_end():
+def test_synthetic_maps_come_first_and_the_labelled_alone_at_the_end():
     lengths = np.array([9, 8, 7, 6, 5, *range(10, 30)])
     batches = LabelledLast(lengths, labelled=5, batch_size=4, seed=1, epochs=2)
     seen = []
@@ -179,10 +181,10 @@ def test_options_that_cannot_be(table, options):
 def test_a_table_without_a_label_is_refused(tmp_path, minilm):
     write_labels(tmp_path / "none.csv", [Label(name(0, 1, 1), "")])
     with pytest.raises(InputError, match="expected labelled maps, found none with a label.$"):
-        PatternDataModule(str(tmp_path / "none.csv"), {"tiny": minilm}).rows  # noqa: B018
+        PatternDataModule(str(tmp_path / "none.csv"), {"tiny": minilm}).read_rows()
 
 
 def test_a_table_of_one_head_leaves_nothing_to_learn(tmp_path, minilm):
     write_labels(tmp_path / "one.csv", [Label(name(example, 1, 1), "block") for example in range(9)])
     with pytest.raises(InputError, match="every map shares a head or an input with fold 0; none is left to learn.$"):
-        PatternDataModule(str(tmp_path / "one.csv"), {"tiny": minilm}, watched=False).require(["fit"])
+        PatternDataModule(str(tmp_path / "one.csv"), {"tiny": minilm}, validation=False).require(["fit"])

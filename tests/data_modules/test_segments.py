@@ -52,7 +52,7 @@ def roberta_like():
 
 
 def items(data):
-    return data.splits["test"].items
+    return data.read_splits()["test"].items
 
 
 def test_a_pair_by_hand(segments):
@@ -156,23 +156,23 @@ def test_the_sample_is_no_start_of_the_text():
 
 def test_limit_and_seed_of_the_data(segments):
     article = [f"Paragraph {word}." for word in NUMBERS]
-    chosen = {seed: segments(article, limit=3, seed=seed).examples["test"] for seed in (0, 1, 2, 3)}
+    chosen = {seed: segments(article, limit=3, seed=seed).read_examples()["test"] for seed in (0, 1, 2, 3)}
     assert all(len(examples) == 3 for examples in chosen.values())
     assert len({tuple(example.words for example in examples) for examples in chosen.values()}) > 1
-    assert chosen[0] == segments(article, limit=3, seed=0).examples["test"]
+    assert chosen[0] == segments(article, limit=3, seed=0).read_examples()["test"]
 
 
 def test_short_articles_are_left_out_and_counted(segments, caplog):
     data = segments(["a", "b"], ["alone"], ["alone too"], ["c", "d", "e"])
-    assert [example.words for example in data.examples["test"]] == [("a", "b"), ("c", "d"), ("d", "e")]
+    assert [example.words for example in data.read_examples()["test"]] == [("a", "b"), ("c", "d"), ("d", "e")]
     assert data.left_out == {"articles of fewer than two paragraphs": 2}
-    assert data.provenance["left_out"] == data.left_out
+    assert data.source().left_out == data.left_out
     assert "left out 2 articles" in caplog.text
 
 
 def test_only_short_articles_are_an_error_that_names_the_file(segments, tmp_path):
     with pytest.raises(InputError, match=f"^{tmp_path}/articles.txt: expected articles of two or more paragraphs"):
-        segments(["alone"], ["alone too"]).examples  # noqa: B018
+        segments(["alone"], ["alone too"]).read_examples()
 
 
 def test_several_files_of_a_folder(minilm, tmp_path):
@@ -180,14 +180,14 @@ def test_several_files_of_a_folder(minilm, tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "README.md").write_text("no\ntext\n")
     data = SegmentDataModule(encoder=minilm, test=str(tmp_path))
-    assert [example.words for example in data.examples["test"]] == [("one", "two"), ("three", "four")]
-    assert data.files == [tmp_path / "a.txt", tmp_path / "b.txt"]
+    assert [example.words for example in data.read_examples()["test"]] == [("one", "two"), ("three", "four")]
+    assert data.files() == [tmp_path / "a.txt", tmp_path / "b.txt"]
 
 
 def test_packaged_articles_without_a_file(minilm):
     data = SegmentDataModule(encoder=minilm)
-    assert data.files == [SAMPLE / "articles.txt"]
-    assert len(data.examples["test"]) == 72 - 14
+    assert data.files() == [SAMPLE / "articles.txt"]
+    assert len(data.read_examples()["test"]) == 72 - 14
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
@@ -243,7 +243,7 @@ def test_masking_follows_seed_and_share_but_no_batch(segments, masking, tokenize
     article = [" ".join(NUMBERS[place:] + NUMBERS) for place in range(6)]
     data = segments(article, encoder=masking, seed=4)
     again = segments(article, encoder=masking, seed=4, batch_tokens=1, batch_size=1)
-    first_two = data.tokenise(data.examples["test"][:2], tokenizer).items
+    first_two = data.tokenise(data.read_examples()["test"][:2], tokenizer).items
     for one, other in [*zip(items(data), items(again), strict=True), *zip(items(data)[:2], first_two, strict=True)]:
         assert np.array_equal(one.input_ids, other.input_ids)
     other_seed = items(segments(article, encoder=masking, seed=5))
@@ -253,7 +253,7 @@ def test_masking_follows_seed_and_share_but_no_batch(segments, masking, tokenize
 
 
 def test_labels_reach_the_batch_padded(segments, masking):
-    split = segments([" ".join(NUMBERS), "one", "two"], encoder=masking).splits["test"]
+    split = segments([" ".join(NUMBERS), "one", "two"], encoder=masking).read_splits()["test"]
     batch = collate([split[0], split[1]])
     assert batch["labels"].shape == batch["input_ids"].shape == (2, 14)
     assert batch["labels"][1, 5:].tolist() == [-100] * 9

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headscope.contracts import DrawnInput, EncoderSpec, Facts
 from headscope.data_modules.readers.conllu import Sentence, read_conllu
-from headscope.data_modules.treebank import SAMPLE, TreebankDataModule, control_heads, hold_out
+from headscope.data_modules.treebank import SAMPLE, TreebankDataModule, control_governors, hold_out
 from headscope.errors import ConfigError, InputError
 
 TWO = """\
@@ -24,8 +25,8 @@ TWO = """\
 """
 # Relations by name: advmod 0, aux 1, nsubj 2, punct 3, punct:dash 4, root 5.
 GOLD = [
-    {"heads": [4, 4, 4, 0, 4], "relations": [2, 1, 0, 5, 3], "punctuation": [0, 0, 0, 0, 1]},
-    {"heads": [0, 1], "relations": [5, 4], "punctuation": [0, 1]},
+    {"governors": [4, 4, 4, 0, 4], "relations": [2, 1, 0, 5, 3], "punctuation": [0, 0, 0, 0, 1]},
+    {"governors": [0, 1], "relations": [5, 4], "punctuation": [0, 1]},
 ]
 
 
@@ -68,17 +69,17 @@ def numbered(count):
 
 def test_gold_by_hand(two, minilm):
     data = TreebankDataModule(encoder=minilm, test=two)
-    for example, expected in zip(data.examples["test"], GOLD, strict=True):
+    for example, expected in zip(data.read_examples()["test"], GOLD, strict=True):
         gold = {name: array.tolist() for name, array in example.gold.items() if name not in ("control", "asked")}
         assert gold == {name: [-100, *values] for name, values in expected.items()}
-    assert data.relations == ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
-    assert data.examples["test"][0].words == ("She", "did", "n't", "sleep", ".")
+    assert data.read_relations() == ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
+    assert data.read_examples()["test"][0].words == ("She", "did", "n't", "sleep", ".")
 
 
 def test_gold_reaches_the_batch(two, minilm, ready):
     data = ready(TreebankDataModule(encoder=minilm, test=two, maps=False))
     (batch,) = (data.on_after_batch_transfer(batch, 0) for batch in data.test_dataloader())
-    for name in ("heads", "relations", "punctuation"):
+    for name in ("governors", "relations", "punctuation"):
         longer, shorter = (gold[name] for gold in GOLD)
         assert batch.gold[name].tolist() == [[-100, *longer], [-100, *shorter, -100, -100, -100]]
     assert batch.mask.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
@@ -86,17 +87,17 @@ def test_gold_reaches_the_batch(two, minilm, ready):
 
 
 def test_facts(two, minilm):
-    facts = TreebankDataModule(encoder=minilm, test=two).facts
-    relations = ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
-    shown = {
-        "index": 0,
-        "words": ("She", "did", "n't", "sleep", "."),
-        "heads": [4, 4, 4, 0, 4],
-        "relations": [2, 1, 0, 5, 3],
-    }
-    sizes = {"layers": 6, "heads": 12, "hidden_size": 384, "vector_size": 0}
-    of_maps = {"maps": "attention", "compared": False, "encoder_sha256": minilm.sha256}
-    assert facts == {"kind": "treebank", **of_maps, **sizes, "relations": relations, "shown": [shown]}
+    assert TreebankDataModule(encoder=minilm, test=two).facts() == Facts(
+        kind="treebank",
+        layers=6,
+        heads=12,
+        hidden_size=384,
+        maps="attention",
+        encoder=EncoderSpec(minilm.name),
+        encoder_sha256=minilm.checksum(),
+        relations=("advmod", "aux", "nsubj", "punct", "punct:dash", "root"),
+        drawn=(DrawnInput(0, ("She", "did", "n't", "sleep", "."), (4, 4, 4, 0, 4), (2, 1, 0, 5, 3)),),
+    )
 
 
 @pytest.mark.parametrize(("count", "held_out"), [(2, 1), (9, 1), (10, 1), (29, 2), (140, 14)])
@@ -133,7 +134,7 @@ def test_one_sentence_is_too_few_to_hold_any_out(two, minilm):
 def test_sample_is_used_when_no_file_is_given(minilm, sample):
     data = TreebankDataModule(encoder=minilm)
     assert data.sentences() == sample
-    assert data.files == [SAMPLE / f"{name}.conllu" for name in ("train", "val", "test")]
+    assert data.files() == [SAMPLE / f"{name}.conllu" for name in ("train", "val", "test")]
 
 
 @pytest.mark.parametrize(
@@ -164,13 +165,13 @@ def test_missing_file_is_named(minilm):
 def control_of(word, seed):
     """The place that a word of ten others attaches to from place 5: next, first or last."""
     filler = tuple(f"filler{place}" for place in range(10))
-    return control_heads((*filler[:4], word, *filler[5:]), seed)[4]
+    return control_governors((*filler[:4], word, *filler[5:]), seed)[4]
 
 
-def test_control_heads_by_hand():
+def test_control_governors_by_hand():
     """With seed 0, `the` and `mouse` attach to the next word, `saw` to the first, `cat` and `dog` to the last."""
-    assert control_heads(("cat", "the", "saw", "mouse", "dog"), 0) == [5, 3, 1, 5, 0]
-    assert control_heads(("saw", "cat", "the"), 0) == [0, 3, 0]
+    assert control_governors(("cat", "the", "saw", "mouse", "dog"), 0) == [5, 3, 1, 5, 0]
+    assert control_governors(("saw", "cat", "the"), 0) == [0, 3, 0]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -180,26 +181,26 @@ def test_control_is_one_behaviour_per_type(seed):
     assert set(choices) == {6, 1, 10}
     assert min(choices.values()) > 60
     assert [control_of(word, seed) for word in types] == [control_of(word, seed) for word in types]
-    repeated = control_heads(("x", "same", "y", "same", "z", "same", "w"), seed)
+    repeated = control_governors(("x", "same", "y", "same", "z", "same", "w"), seed)
     allowed = [[3, 5, 7], [1, 1, 1], [7, 7, 7]]
     assert [repeated[1], repeated[3], repeated[5]] in allowed
 
 
 def test_control_differs_between_seeds():
     words = tuple(f"type{number}" for number in range(50))
-    assert control_heads(words, 0) != control_heads(words, 1)
+    assert control_governors(words, 0) != control_governors(words, 1)
 
 
 def test_control_never_points_at_itself_or_outside(sample):
     for sentence in (s for part in sample.values() for s in part):
-        heads = control_heads(sentence.words, 0)
+        heads = control_governors(sentence.words, 0)
         assert all(0 <= head <= len(heads) and head != place for place, head in enumerate(heads, start=1))
-    assert control_heads(("alone",), 0) == [0]
+    assert control_governors(("alone",), 0) == [0]
 
 
 def test_control_uses_the_seed_of_the_data(two, minilm):
-    example = TreebankDataModule(encoder=minilm, test=two, seed=5).examples["test"][0]
-    assert example.gold["control"].tolist() == [-100, *control_heads(example.words, 5)]
+    example = TreebankDataModule(encoder=minilm, test=two, seed=5).read_examples()["test"][0]
+    assert example.gold["control"].tolist() == [-100, *control_governors(example.words, 5)]
 
 
 def test_sample_sizes(sample):
@@ -215,12 +216,12 @@ def test_sample_sizes(sample):
 
 def test_every_sample_sentence_is_a_tree_with_one_root(sample):
     for sentence in (s for part in sample.values() for s in part):
-        roots = [place for place, head in enumerate(sentence.heads, start=1) if head == 0]
+        roots = [place for place, head in enumerate(sentence.governors, start=1) if head == 0]
         assert len(roots) == 1
         assert [place for place, name in enumerate(sentence.relations, start=1) if name == "root"] == roots
         reached = set(roots)
         for _ in sentence.words:
-            reached |= {place for place, head in enumerate(sentence.heads, start=1) if head in reached}
+            reached |= {place for place, head in enumerate(sentence.governors, start=1) if head in reached}
         assert len(reached) == len(sentence.words)
 
 
@@ -277,7 +278,7 @@ def test_sample_ids_are_unique():
 
 def test_gold_numbers_relations_alike_in_all_splits(minilm):
     data = TreebankDataModule(encoder=minilm, limit=20)
-    for name, examples in data.examples.items():
+    for name, examples in data.read_examples().items():
         for example, sentence in zip(examples, data.sentences()[name], strict=True):
-            assert [data.relations[number] for number in example.gold["relations"][1:]] == list(sentence.relations)
-            assert np.array_equal(example.gold["governors"][1:], sentence.heads)
+            assert [data.read_relations()[number] for number in example.gold["relations"][1:]] == list(sentence.relations)
+            assert np.array_equal(example.gold["governors"][1:], sentence.governors)

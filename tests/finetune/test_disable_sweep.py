@@ -22,7 +22,7 @@ def tuned(random_encoder, tmp_path):
     def make(task="rte", seed=0, arch="bert", limit=12):
         encoder = random_encoder(arch)
         folder = tmp_path / f"tuned_{task}_{seed}"
-        model = load_classifier(encoder.folder, TASKS[task], "pretrained", seed)
+        model = load_classifier(encoder.spec, TASKS[task], seed)
         torch.nn.init.normal_(model.classifier.weight if arch != "roberta" else model.classifier.out_proj.weight)
         model.save_pretrained(folder)
         encoder.tokenizer().save_pretrained(folder)
@@ -106,8 +106,8 @@ def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_pat
     from tests import conftest
 
     monkeypatch.setitem(conftest.TINY, "num_hidden_layers", 2)
-    smaller = random_encoder("bert", name="smaller").folder
-    load_classifier(smaller, TASKS["rte"], "pretrained", 0).save_pretrained(tmp_path / "two_layers")
+    smaller = random_encoder("bert", name="smaller").spec
+    load_classifier(smaller, TASKS["rte"], 0).save_pretrained(tmp_path / "two_layers")
     with pytest.raises(ConfigError, match="has 2 × 4 heads, expected 3 × 4"):
         DisableSweep(data.facts(), str(tmp_path / "sweep"), checkpoints=[str(tmp_path / "two_layers")])
     with pytest.raises(ConfigError, match="module.units=head"):

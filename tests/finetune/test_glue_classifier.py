@@ -5,6 +5,7 @@ import pytorch_lightning as pl
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from headscope.contracts import EncoderSpec
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import ConfigError, InputError
@@ -69,13 +70,13 @@ def test_dropout_is_on_while_training_and_off_in_evaluation(rte):
 @pytest.mark.parametrize("init", ["pretrained", "normal"])
 def test_dropout_can_be_set_in_every_architecture(random_encoder, arch, init):
     """Without dropout, a model in training mode says what it says in evaluation; with half of all dropped, it does not."""
-    folder = random_encoder(arch).folder
+    spec = EncoderSpec(random_encoder(arch).name, init=init)
     inputs = {
         "input_ids": torch.tensor([[101, 2023, 2003, 1037, 102]]),
         "attention_mask": torch.ones(1, 5, dtype=torch.long),
     }
     for dropout, same in ((0, True), (0.5, False)):
-        model = load_classifier(folder, TASKS["rte"], init, seed=0, dropout=dropout)
+        model = load_classifier(spec, TASKS["rte"], seed=0, dropout=dropout)
         model.config.pad_token_id = 0
         with torch.no_grad():
             expected, found = model.eval()(**inputs).logits, model.train()(**inputs).logits
@@ -91,7 +92,7 @@ def test_a_dropout_that_leaves_nothing_is_refused(rte):
 @pytest.mark.parametrize("task", ["rte", "stsb"])
 def test_a_model_learns_the_sample_by_heart(random_encoder, task):
     data = GlueDataModule(encoder=random_encoder("bert"), task=task, maps=False, limit=16, batch_size=8)
-    data.examples["val"] = data.examples["test"] = data.examples["train"]
+    data.read_examples()["val"] = data.read_examples()["test"] = data.read_examples()["train"]
     module = GlueClassifier(data.facts(), lr=2e-3)
     run = trainer(max_epochs=40)
     run.fit(module, datamodule=data)
@@ -102,8 +103,8 @@ def test_a_model_learns_the_sample_by_heart(random_encoder, task):
 
 def test_a_normal_start_keeps_no_weight_and_a_pretrained_one_keeps_the_encoder(random_encoder):
     encoder = random_encoder("bert").load()
-    kept = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=0)
-    drawn = load_classifier(encoder.folder, TASKS["rte"], "normal", seed=0)
+    kept = load_classifier(encoder.spec, TASKS["rte"], seed=0)
+    drawn = load_classifier(EncoderSpec(encoder.name, init="normal"), TASKS["rte"], seed=0)
     source = dict(encoder.model.named_parameters())
     for name, parameter in kept.bert.named_parameters():
         torch.testing.assert_close(parameter, source[name])
@@ -111,8 +112,8 @@ def test_a_normal_start_keeps_no_weight_and_a_pretrained_one_keeps_the_encoder(r
         if name.endswith("weight") and "LayerNorm" not in name and parameter.numel() > 1000:
             assert float(parameter.std()) == pytest.approx(0.02, rel=0.1)
             assert not torch.allclose(parameter, source[name])
-    again = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=0)
-    other = load_classifier(encoder.folder, TASKS["rte"], "pretrained", seed=1)
+    again = load_classifier(encoder.spec, TASKS["rte"], seed=0)
+    other = load_classifier(encoder.spec, TASKS["rte"], seed=1)
     assert torch.equal(again.classifier.weight, kept.classifier.weight)
     assert not torch.equal(other.classifier.weight, kept.classifier.weight)
 
@@ -147,11 +148,28 @@ def test_the_saved_folder_is_a_plain_model_with_the_same_outputs(rte, tmp_path):
 
 
 def test_a_model_without_a_trained_head_or_of_another_task_is_refused(random_encoder, tmp_path):
-    folder = random_encoder("bert").folder
+    spec = random_encoder("bert").spec
     with pytest.raises(InputError, match="no trained classification head"):
-        load_classifier(folder, TASKS["rte"], "pretrained", 0, trained=True)
-    load_classifier(folder, TASKS["mnli"], "pretrained", 0).save_pretrained(tmp_path / "three")
+        load_classifier(spec, TASKS["rte"], 0, trained=True)
+    load_classifier(spec, TASKS["mnli"], 0).save_pretrained(tmp_path / "three")
     with pytest.raises(InputError, match="no classifier with 2 outputs"):
-        load_classifier(tmp_path / "three", TASKS["rte"], "pretrained", 0)
-    with pytest.raises(ConfigError, match="encoder.init=embeddings"):
-        load_classifier(folder, TASKS["rte"], "embeddings", 0)
+        load_classifier(spec.at(str(tmp_path / "three")), TASKS["rte"], 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"init": "embeddings"}, ConfigError, "^encoder.init=embeddings: expected pretrained or normal.$"),
+        (
+            {"dtype": "bfloat16"},
+            ConfigError,
+            "^encoder.dtype=bfloat16: a classifier is float32; trainer.precision=",
+        ),
+        ({"sha256": "0" * 64}, InputError, "model.safetensors: the weights' sha256 is .* expected 0000"),
+        ({"revision": "v1"}, ConfigError, "^encoder.revision=v1: only models of the hub have revisions"),
+        ({"change": "/none.safetensors"}, InputError, "^encoder.change=/none.safetensors: no such file"),
+    ],
+)
+def test_what_a_classifier_cannot_honour_is_refused(random_encoder, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        load_classifier(EncoderSpec(random_encoder("bert").name, **options), TASKS["rte"], 0)

@@ -6,6 +6,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_class, get_method, get_object, instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from headscope.contracts import Facts
 from headscope.data_modules.base import SPLITS_OF_STAGE
 from headscope.runs.training import build_trainer
 from tests.runs.conftest import PROJECT, composed
@@ -70,7 +71,7 @@ def test_every_experiment_builds_its_data_module_and_trainer(name, tmp_path):
     trainer = build_trainer(cfg)
     assert isinstance(module, get_class(cfg.module._target_))
     assert trainer.max_epochs == cfg.trainer.max_epochs
-    assert {split for stage in cfg.stages for split in SPLITS_OF_STAGE[stage]} <= set(datamodule.splits)
+    assert {split for stage in cfg.stages for split in SPLITS_OF_STAGE[stage]} <= set(datamodule.read_splits())
 
 
 @pytest.mark.parametrize("trainer", [name for group, name in OPTIONS if group == "trainer"])
@@ -115,5 +116,5 @@ def test_experiments_state_only_their_differences():
 def test_modules_take_their_shape_from_the_facts_alone():
     scorer = instantiate(composed("module=attention").module, _convert_="all")
     assert isinstance(scorer, partial)
-    parser = scorer(facts={"layers": 2, "heads": 5, "vector_size": 0, "relations": ["obj"]})
+    parser = scorer(facts=Facts("treebank", layers=2, heads=5, relations=("obj",)))
     assert parser.scorer.head_to_dependent.shape == (2, 5)

@@ -24,7 +24,7 @@ def table(tmp_path_factory, minilm):
     """Some real maps in five groups that share neither head nor input; the labels are of no meaning."""
     file = tmp_path_factory.mktemp("labels") / "labels.csv"
     names = [
-        MapName("minilm", minilm.sha256, "sst2", "val", group, 1 + n, 1 + group) for group in range(5) for n in range(4)
+        MapName("minilm", minilm.checksum(), "sst2", "val", group, 1 + n, 1 + group) for group in range(5) for n in range(4)
     ]
     rows = [Label(name, CLASSES[n % 5]) for n, name in enumerate(names)]
     write_labels(file, rows + [Label(row.map, row.label, 2) for row in rows[:6]])
@@ -89,10 +89,10 @@ def test_shares_of_several_tasks_stand_side_by_side(network, tmp_path):
     ],
 )
 def test_a_bad_table_is_one_sentence(text, sentence, minilm, tmp_path):
-    lines = text.replace("{sha}", minilm.sha256).splitlines(keepends=True)
+    lines = text.replace("{sha}", minilm.checksum()).splitlines(keepends=True)
     numbered = [line.replace("{n}", str(n)).replace("{m}", str(n + 1)) for n, line in enumerate(lines)]
     (tmp_path / "labels.csv").write_text("".join(numbered))
-    arguments = ("experiment=pattern_fold", f"data.labels={tmp_path / 'labels.csv'}", "data.watched=false")
+    arguments = ("experiment=pattern_fold", f"data.labels={tmp_path / 'labels.csv'}", "data.validation=false")
     status, _, errors = train(*arguments, f"run_dir={tmp_path / 'run'}")
     assert (status, sentence in errors, "Traceback" in errors) == (1, True, False), errors
     assert not (tmp_path / "run" / "results.json").exists()
@@ -104,14 +104,16 @@ def test_maps_with_nan_are_one_sentence_when_learnt_from_and_when_classified(ran
     weights.encoder.layer[0].attention.self.query.weight.data[0] = torch.nan
     weights.save_pretrained(encoder.folder)
     broken = {"_target_": "headscope.data_modules.encoders.frozen.FrozenEncoder", "name": str(encoder.folder)}
-    names = [MapName("broken", type(encoder)(encoder.name).sha256, "sst2", "val", n, 1 + n % 2, 1 + n % 4) for n in range(8)]
+    names = [
+        MapName("broken", type(encoder)(encoder.name).checksum(), "sst2", "val", n, 1 + n % 2, 1 + n % 4) for n in range(8)
+    ]
     write_labels(tmp_path / "labels.csv", [Label(name, "block") for name in names])
     given = ",".join(f"{key}:'{value}'" for key, value in broken.items())
     learnt = ("experiment=pattern_fold", f"data.labels={tmp_path / 'labels.csv'}", f"+data.encoders.broken={{{given}}}")
     classified = ("experiment=kovaleva_patterns_task", f"encoder.name={encoder.folder}", "data.limit=3", "data.task=sst2")
     classifier = f"analyses.patterns.classifier.file={network}"
     for arguments, sentence in (
-        ((*learnt, "data.watched=false"), "broken: the map of head 1-1 on sst2 0 holds NaN."),
+        ((*learnt, "data.validation=false"), "broken: the map of head 1-1 on sst2 0 holds NaN."),
         ((*classified, classifier), "attention maps hold NaN, so that they have no pattern."),
     ):
         status, _, errors = train(*arguments, f"run_dir={tmp_path / 'run'}")

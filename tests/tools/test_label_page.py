@@ -33,7 +33,7 @@ def tiny(random_encoder):
 @pytest.fixture
 def names(tiny):
     """Maps of all heads of a tiny encoder, each on another input."""
-    sha256 = tiny["tiny"].sha256
+    sha256 = tiny["tiny"].checksum()
     return [MapName("tiny", sha256, "mrpc", "val", n, 1 + n % 3, 1 + n % 4) for n in range(LISTED)]
 
 

@@ -1,13 +1,15 @@
 """Encoders by the names that tables of labels use."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
+from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import InputError
 
 PATTERNS = Path(__file__).parents[2] / "conf" / "data" / "patterns.yaml"
-OPTIONS = ("name", "change", "sha256", "dtype")  # of those that the file gives, what a map depends on
+SPEC = tuple(field.name for field in fields(EncoderSpec))
 
 
 def encoder_options(file: Path | None, given: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -28,7 +30,7 @@ def _of_file(file: Path) -> dict[str, dict[str, str]]:
 
     try:
         found = OmegaConf.to_container(OmegaConf.load(file), resolve=False)["encoders"]
-        return {name: {key: one[key] for key in OPTIONS if one.get(key)} for name, one in found.items()}
+        return {name: {key: one[key] for key in SPEC if one.get(key)} for name, one in found.items()}
     except (OSError, YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file}: expected YAML with encoders: {{NAME: {{name: PATH}}}}.") from error
 

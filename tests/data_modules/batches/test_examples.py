@@ -128,8 +128,8 @@ def test_vector_ids_follow_the_words_behind_a_zero_for_root(tokenizer):
 @pytest.fixture
 def two_items():
     """Two and one words, with gold and vectors, as they would come from `encode`."""
-    first = Example(("a", "bc"), {"heads": np.array([-100, 2, 0]), "control": np.array([-100, 0, 1])})
-    second = Example(("d",), {"heads": np.array([-100, 0]), "control": np.array([-100, 0])})
+    first = Example(("a", "bc"), {"governors": np.array([-100, 2, 0]), "control": np.array([-100, 0, 1])})
+    second = Example(("d",), {"governors": np.array([-100, 0]), "control": np.array([-100, 0])})
     return [
         Encoded(first, np.array([101, 7, 8, 9, 102]), np.array([0, 1, 2, 2, -1]), 3, np.array([0, 3, 0])),
         Encoded(second, np.array([101, 6, 102]), np.array([0, 1, -1]), 2, np.array([0, 4])),
@@ -148,7 +148,7 @@ def test_collate_by_hand(two_items):
         "index": [7, 2],
     }
     assert {name: value.tolist() for name, value in gold.items()} == {
-        "heads": [[-100, 2, 0], [-100, 0, -100]],
+        "governors": [[-100, 2, 0], [-100, 0, -100]],
         "control": [[-100, 0, 1], [-100, 0, -100]],
     }
 
@@ -157,7 +157,7 @@ def gold_rows(count):
     """Inputs of different lengths whose gold is their number from 1, as a word's head or a score."""
     items = []
     for number in range(1, count + 1):
-        gold = {"heads": np.full(number, number, dtype=np.int16), "label": np.array([number / 2], dtype=np.float32)}
+        gold = {"governors": np.full(number, number, dtype=np.int16), "label": np.array([number / 2], dtype=np.float32)}
         items.append(Encoded(Example((), gold), np.arange(number), np.arange(number), number))
     return [(place, item, {}) for place, item in enumerate(items)]
 
@@ -167,14 +167,14 @@ def test_parts_of_a_batch_hold_each_input_once(count, processes):
     parts = [collate_part(gold_rows(count), rank, processes) for rank in range(processes)]
     assert sorted(place for part in parts for place in part["index"].tolist()) == list(range(count))
     assert {part["whole"] for part in parts} == {count}
-    assert all(part["gold"]["heads"].max(1).values.tolist() == (part["index"] + 1).tolist() for part in parts)
+    assert all(part["gold"]["governors"].max(1).values.tolist() == (part["index"] + 1).tolist() for part in parts)
 
 
 def test_a_process_without_an_input_gets_one_without_gold():
     rows = gold_rows(2)
     part = collate_part(rows, rank=2, processes=4)
     assert (part["index"].tolist(), part["input_ids"].tolist(), part["whole"]) == ([0], [[0]], 2)
-    assert part["gold"]["heads"].tolist() == [[-100]]
+    assert part["gold"]["governors"].tolist() == [[-100]]
     assert part["gold"]["label"].tolist() == [[-100.0]]
     assert rows[0][1].example.gold["governors"].tolist() == [1]  # the input itself keeps its gold
 

@@ -35,7 +35,7 @@ def test_passes_and_pairs():
     assert labelled(ROWS, passed=2) == [ROWS[1]]
     assert label_pairs(ROWS) == [("block", "diagonal")]
     assert [row.label for row in unlabelled(ROWS)] == [""] * 4
-    assert (NAME.input, NAME.place) == (("mrpc", "val", 3), (2, 11))
+    assert (NAME.input, NAME.head_index) == (("mrpc", "val", 3), (2, 11))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def encoder(random_encoder):
 
 
 def named(encoder, task="mrpc", example=0, layer=1, head=1):
-    return MapName("tiny", encoder.sha256, task, "val", example, layer, head)
+    return MapName("tiny", encoder.checksum(), task, "val", example, layer, head)
 
 
 def test_maps_are_those_of_the_model_with_what_stands_at_their_axes(encoder):
@@ -75,5 +75,5 @@ def test_maps_to_label_come_in_groups_that_share_neither_head_nor_input(random_e
     groups = [drawn[start : start + size] for start in range(0, len(drawn), size)]
     for n, group in enumerate(groups):
         for other in groups[n + 1 :]:
-            assert not {name.place for name in group} & {name.place for name in other}
+            assert not {name.head_index for name in group} & {name.head_index for name in other}
             assert not {name.input for name in group} & {name.input for name in other}

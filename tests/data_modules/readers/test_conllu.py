@@ -57,7 +57,7 @@ def test_columns_of_a_sentence(read, tmp_path):
 def test_multiword_ranges_empty_nodes_and_comments_are_no_words(read, tmp_path):
     (sentence,) = read(RANGES + "\n")
     assert sentence.words == ("Do", "n't", "vámonos")
-    assert sentence.heads == (3, 3, 0)
+    assert sentence.governors == (3, 3, 0)
     assert sentence.upos == ("AUX", "PART", "VERB")
     assert sentence.relations == ("aux", "advmod", "root")
     assert sentence.source == f"{tmp_path}/t.conllu:4"

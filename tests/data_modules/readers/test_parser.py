@@ -55,7 +55,7 @@ def parsed_data(tmp_path, minilm, parser):
 @pytest.fixture
 def gold_of(parsed_data):
     """The gold arrays of one text or pair."""
-    return lambda *texts, **options: parsed_data(texts, **options).splits["test"].items[0].example.gold
+    return lambda *texts, **options: parsed_data(texts, **options).read_splits()["test"].items[0].example.gold
 
 
 def pairs(gold, name):
@@ -68,7 +68,7 @@ def pairs(gold, name):
 def words(*placed, **links):
     """A parsed text by hand, from (start, end, features) of each word."""
     starts, ends, features = zip(*placed, strict=True)
-    unlinked = {"heads": [-1] * len(placed), "relations": ["ROOT"] * len(placed)}
+    unlinked = {"governors": [-1] * len(placed), "relations": ["ROOT"] * len(placed)}
     links = {"verb_subject": [], "noun_pronoun": []} | links
     return ParsedText(starts=np.array(starts), ends=np.array(ends), features=list(features), links=links, **unlinked)
 
@@ -112,7 +112,7 @@ def test_a_word_that_occurs_twice_has_the_features_of_each_place(gold_of):
 def test_dependencies_join_all_pieces_of_a_word_and_of_its_head(gold_of, parser):
     # [CLS] they saw otter ##s . [SEP] he ran . [SEP]
     gold = gold_of("They saw otters.", "He ran.")
-    relations = [parser.relations[number] for number in gold["dependency_relations"]]
+    relations = [parser.relations()[number] for number in gold["dependency_relations"]]
     places = gold["dependencies"].tolist()
     found = set(zip(places[::2], places[1::2], relations, strict=True))
     of_first = {(1, 2, "nsubj"), (3, 2, "dobj"), (4, 2, "dobj"), (5, 2, "punct")}
@@ -162,7 +162,7 @@ def test_gold_is_padded_in_a_batch(parsed_data, ready):
 
 def test_examples_of_a_split_each_have_their_own_features(parsed_data):
     data = parsed_data(("He sleeps.",), ("Dogs never sleep.",), ("Sleep!",))
-    found = [item.example.gold["features"].tolist() for item in data.splits["test"].items]
+    found = [item.example.gold["features"].tolist() for item in data.read_splits()["test"].items]
     assert found[0] == [CLS, PRONOUN + SUBJECT, VERB, 0, SEP]
     assert found[1] == [CLS, NOUN + SUBJECT, NEGATION, VERB, 0, SEP]
     assert len(found[2]) == 4
@@ -224,7 +224,7 @@ def test_an_empty_text_has_no_features(gold_of):
 
 def test_without_a_parser_there_are_no_features(minilm):
     data = GlueDataModule("sst2", encoder=minilm, limit=2)
-    assert not {"features", "verb_subject", "noun_pronoun"} & set(data.splits["test"].items[0].example.gold)
+    assert not {"features", "verb_subject", "noun_pronoun"} & set(data.read_splits()["test"].items[0].example.gold)
     assert data.facts().features is False
 
 

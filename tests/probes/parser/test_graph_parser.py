@@ -4,13 +4,14 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
 from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
 from tests.probes.test_trees import random_tree
 
-FACTS = {"layers": 2, "heads": 3, "vector_size": 4, "relations": ["nsubj", "punct", "root"]}
+FACTS = Facts("treebank", layers=2, heads=3, vector_size=4, relations=("nsubj", "punct", "root"))
 
 
 def planted_batch(seed=0, examples=8, words=6):
@@ -20,7 +21,7 @@ def planted_batch(seed=0, examples=8, words=6):
     maps = torch.from_numpy(random.random((examples, 2, 3, words + 1, words + 1))).float()
     maps[:, 1, 2] = torch.nn.functional.one_hot(heads.clamp(min=0), words + 1).float()
     gold = {
-        "heads": heads,
+        "governors": heads,
         "relations": torch.where(heads == 0, 2, 0).masked_fill(heads < 0, IGNORE),
         "punctuation": torch.zeros_like(heads).masked_fill(heads < 0, IGNORE),
         "control": heads.roll(1, 0),

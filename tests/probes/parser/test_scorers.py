@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.words import from_store
 from headscope.probes.parser.scorers import (
@@ -14,7 +15,7 @@ from headscope.probes.parser.scorers import (
 )
 
 LAYERS, HEADS, SIZE, WORDS = 2, 3, 4, 5
-FACTS = {"layers": LAYERS, "heads": HEADS, "vector_size": SIZE}
+FACTS = Facts("treebank", layers=LAYERS, heads=HEADS, vector_size=SIZE)
 
 
 def random_batch(seed=0, examples=2):

@@ -1,6 +1,7 @@
-"""The network: its layers, its independence of padding and batch, its training on made-up maps, its file."""
+"""The network: its layers, its independence of padding and batch, its training on synthetic maps, its file."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from headscope.contracts import Facts, PatternFacts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.labelled_maps import MapExample, PatternDataModule, collate_maps
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
@@ -20,19 +22,13 @@ from headscope.probes.patterns.files import save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.probes.patterns.rules import PatternRules
 
-FACTS = {
-    "kind": "patterns",
-    "classes": list(CLASSES),
-    "class_counts": [30, 10, 20, 5, 35],
-    "labels_sha256": "abc",
-    "label_pairs": [],
-    "tested": [{"example": place} for place in range(40)],
-}
+TESTED = tuple({"example": index} for index in range(40))
+FACTS = Facts("patterns", patterns=PatternFacts(CLASSES, (30, 10, 20, 5, 35), "abc", (), TESTED))
 SMALL = (4, 4, 8, 8, 8, 8, 8, 8)
 QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 
 
-def made_up(count=10, seed=0):
+def synthetic(count=10, seed=0):
     items = [MapExample(one.weights, one.token_class, CLASSES.index(one.label)) for one in synthetic_maps(count, seed)]
     batch = collate_maps(list(enumerate(items)))
     gold = {"token_class": batch["token_class"], "label": batch["label"]}
@@ -58,7 +54,7 @@ def test_eight_convolutions_each_followed_by_a_relu(axes):
     seen = []
     for norm in net.norms:
         norm.register_forward_hook(lambda module, given, out: seen.append(out))
-    batch = made_up(2)
+    batch = synthetic(2)
     with torch.no_grad():
         net.eval()(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"])
     assert len(seen) == 8
@@ -69,7 +65,7 @@ def test_eight_convolutions_each_followed_by_a_relu(axes):
 
 @pytest.mark.parametrize("axes", [True, False])
 def test_a_map_is_classified_alike_alone_and_among_longer_ones(axes):
-    net, batch = trained_norms(PatternNet(channels=SMALL, axes=axes)), made_up()
+    net, batch = trained_norms(PatternNet(channels=SMALL, axes=axes)), synthetic()
     together = net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"])
     for place, length in enumerate(batch.mask.sum(1).tolist()):
         maps = batch.maps[place, 0, :, :length, :length][None]
@@ -78,7 +74,7 @@ def test_a_map_is_classified_alike_alone_and_among_longer_ones(axes):
 
 
 def test_all_maps_of_an_input_at_once_are_as_one_at_a_time():
-    net, batch = trained_norms(PatternNet(channels=SMALL)), made_up(1)
+    net, batch = trained_norms(PatternNet(channels=SMALL)), synthetic(1)
     length = batch.maps.shape[-1]
     maps = torch.rand(1, 5, length, length).softmax(-1)
     together = net(maps, batch.mask, batch.gold["token_class"])
@@ -88,7 +84,7 @@ def test_all_maps_of_an_input_at_once_are_as_one_at_a_time():
 
 
 def test_without_axes_special_tokens_make_no_difference():
-    batch = made_up(4)
+    batch = synthetic(4)
     for axes in (True, False):
         net = trained_norms(PatternNet(channels=SMALL, axes=axes))
         maps, real = batch.maps.flatten(1, 2), batch.mask
@@ -98,7 +94,7 @@ def test_without_axes_special_tokens_make_no_difference():
 
 
 def test_a_saved_network_gives_the_same_probabilities(tmp_path):
-    net, batch, file = trained_norms(PatternNet(channels=SMALL)), made_up(), tmp_path / "model" / "net.safetensors"
+    net, batch, file = trained_norms(PatternNet(channels=SMALL)), synthetic(), tmp_path / "model" / "net.safetensors"
     save_pattern_cnn(net, file, {"labels_sha256": "abc", "cross_validated_f1": 0.5})
     loaded = load_pattern_cnn(file)
     given = batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]
@@ -133,7 +129,7 @@ def test_rare_classes_weigh_more_and_maps_weigh_one_on_average():
 def test_the_loss_is_the_weighted_mean_of_a_plain_loop():
     module, batch = (
         PatternCNN(FACTS, channels=SMALL, smoothing=0.0, relabel=0.0, augmentation=dict.fromkeys(CHANGES, 0.0)),
-        made_up(),
+        synthetic(),
     )
     module.eval()
     with torch.no_grad():
@@ -151,14 +147,14 @@ def test_other_data_is_refused():
     with pytest.raises(
         ConfigError, match="^module: a classifier of patterns needs data=patterns, found data of kind glue.$"
     ):
-        PatternCNN({**FACTS, "kind": "glue"})
+        PatternCNN(replace(FACTS, kind="glue"))
 
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory, minilm):
     """A table of real maps, labelled by what a head mostly does; only its shape matters here."""
     folder = tmp_path_factory.mktemp("labels")
-    names = [MapName("minilm", minilm.sha256, "sst2", "val", n, 1 + n % 2, 1 + n % 12) for n in range(24)]
+    names = [MapName("minilm", minilm.checksum(), "sst2", "val", n, 1 + n % 2, 1 + n % 12) for n in range(24)]
     write_labels(folder / "labels.csv", [Label(one, CLASSES[n % 5]) for n, one in enumerate(names)])
     return str(folder / "labels.csv")
 
@@ -174,8 +170,8 @@ def trained(module, data, epochs):
     return metrics | trainer.callback_metrics
 
 
-def test_training_on_made_up_maps_tells_them_apart(labelled, minilm):
-    """Validation is of other made-up maps; what is tested is real, and its tables are all there."""
+def test_training_on_synthetic_maps_tells_them_apart(labelled, minilm):
+    """Validation is of other synthetic maps; what is tested is real, and its tables are all there."""
     data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, real=False, synthetic=200)
     pl.seed_everything(0, verbose=False)
     module = PatternCNN(data.facts(), channels=SMALL, lr=0.01)
@@ -183,19 +179,19 @@ def test_training_on_made_up_maps_tells_them_apart(labelled, minilm):
     assert metrics["val/f1"] > 0.6
     assert float(module.net.temperature) != 1
     tables = module.findings()["tables"]
-    assert sum(row["maps"] for row in tables["classes"]) == len(data.places.test) == len(tables["predictions"])
+    assert sum(row["maps"] for row in tables["classes"]) == len(data.read_folds().test) == len(tables["predictions"])
     assert tables["predictions"][0]["encoder"] == "minilm"
     assert {f"logit:{name}" for name in CLASSES} < tables["predictions"][0].keys()
 
 
 def test_rules_learn_their_thresholds_from_what_is_learnt_from(labelled, minilm):
-    data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, watched=False, real=False, synthetic=60)
+    data = PatternDataModule(labelled, {"minilm": minilm}, fold=0, validation=False, real=False, synthetic=60)
     module = PatternRules(data.facts())
     trainer = pl.Trainer(accelerator="cpu", **QUIET)
     trainer.test(module, datamodule=data, verbose=False)
     rows = {row["measure"]: row["threshold"] for row in module.findings()["tables"]["thresholds"]}
     assert 0.1 < rows["special"] < 0.6
-    batch = made_up(100, seed=7)
+    batch = synthetic(100, seed=7)
     found = module.logits(batch).argmax(1)
     assert float((found == batch.gold["label"].flatten()).float().mean()) > 0.7
     assert np.isfinite(list(rows.values())).all()

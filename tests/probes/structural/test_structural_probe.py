@@ -59,7 +59,7 @@ def test_a_tree_written_into_the_states_is_read_back():
         while node:
             node = int(heads[0, node])
             reach[word, node] = 1
-    gold = {"heads": heads, "punctuation": torch.zeros(1, 10, dtype=torch.long)}
+    gold = {"governors": heads, "punctuation": torch.zeros(1, 10, dtype=torch.long)}
     batch = AttentionBatch(mask=torch.ones(1, 10, dtype=torch.bool), gold=gold, hidden=reach[None])
     probe = StructuralProbe({"hidden_size": 10}, rank=10)
     with torch.no_grad():

