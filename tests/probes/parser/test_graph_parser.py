@@ -9,7 +9,7 @@ from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
 from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
-from tests.probes.test_trees import random_tree
+from tests.probes.structural.test_trees import random_tree
 
 FACTS = Facts("treebank", layers=2, heads=3, vector_size=4, relations=("nsubj", "punct", "root"))
 
@@ -67,7 +67,7 @@ def test_neither_the_word_itself_nor_padding_is_a_candidate():
 def test_the_planted_head_is_found_and_its_weight_is_the_largest():
     parser = GraphParser(AttentionScorer, FACTS)
     assert trained(parser, planted_batch())["uas"].item() == 100
-    weights = parser.findings()["heads"]["weight_dependent_to_head"]["value"]
+    weights = parser.findings().heads["weight_dependent_to_head"].value
     assert np.argmax(np.abs(weights)) == 5  # layer 2, head 3
 
 

@@ -8,7 +8,7 @@ from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.probe import StructuralProbe, distance_loss
 from headscope.probes.structural.trees import tree_distances
-from tests.probes.test_trees import random_tree
+from tests.probes.structural.test_trees import random_tree
 
 
 def reference(predicted, gold, heads, punctuation):
