@@ -49,7 +49,9 @@ class Model {
 
   /** The most frequent class of the maps that the classifier was sure of. */
   patternClass(index) {
-    const shares = Object.entries(this.pattern(index) ?? {}).filter(([name, share]) => name !== "abstained" && share > 0);
+    const shares = Object.entries(this.pattern(index) ?? {}).filter(
+      ([name, share]) => name !== "abstained" && share > 0,
+    );
     return shares.length ? shares.reduce((best, next) => (next[1] > best[1] ? next : best))[0] : null;
   }
 
@@ -71,9 +73,13 @@ class Model {
 
 function flatQuantity(raw) {
   const columns = Object.fromEntries(COLUMNS.map((name) => [name, raw[name] ? raw[name].flat() : null]));
-  return { name: raw.name, section: raw.section ?? "other", label: raw.label ?? words(raw.name),
+  return {
+    name: raw.name,
+    section: raw.section ?? "other",
+    label: raw.label ?? words(raw.name),
     description: raw.description ?? "",
-    ...columns };
+    ...columns,
+  };
 }
 
 function ranked(values) {
@@ -114,7 +120,9 @@ function isSignificant(quantity, index) {
 
 /** Attention of one head on one sentence, rows of weights; a byte holds 255 times the root. */
 function attentionRows(model, sentence, index) {
-  const size = sentence.tokens.length, bytes = sentenceBytes(sentence), rows = [];
+  const size = sentence.tokens.length,
+    bytes = sentenceBytes(sentence),
+    rows = [];
   for (let query = 0; query < size; query++) {
     const start = (index * size + query) * size;
     rows.push(Float64Array.from(bytes.subarray(start, start + size), (byte) => (byte / 255) ** 2));
@@ -126,7 +134,10 @@ const decodedSentences = new WeakMap();
 
 function sentenceBytes(sentence) {
   if (!decodedSentences.has(sentence)) {
-    decodedSentences.set(sentence, Uint8Array.from(atob(sentence.maps), (letter) => letter.charCodeAt(0)));
+    decodedSentences.set(
+      sentence,
+      Uint8Array.from(atob(sentence.maps), (letter) => letter.charCodeAt(0)),
+    );
   }
   return decodedSentences.get(sentence);
 }

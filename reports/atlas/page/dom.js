@@ -49,7 +49,8 @@ function formatP(p) {
 }
 
 function formatInterval(low, high) {
-  return low === null || low === undefined || high === null || high === undefined ? ""
+  return low === null || low === undefined || high === null || high === undefined
+    ? ""
     : `${format(low)} to ${format(high)}`;
 }
 
@@ -84,7 +85,8 @@ function showTip(event, lines) {
   tip.replaceChildren(...lines.map((line, place) => make(place ? "span" : "strong", {}, line)));
   tip.hidden = false;
   const box = event.target.getBoundingClientRect();
-  const x = event.clientX ?? box.right, y = event.clientY ?? box.bottom;
+  const x = event.clientX ?? box.right,
+    y = event.clientY ?? box.bottom;
   tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${y + 18 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 12 : y + 18}px`;
 }
@@ -97,11 +99,21 @@ function hideTip() {
 function plainTable(caption, columns, rows, options = {}) {
   const header = columns.map((column) => make("th", { scope: "col", class: column.class }, column.label));
   const body = rows.map((row) =>
-    make("tr", {}, columns.map((column, place) =>
-      make(place ? "td" : "th", { scope: place ? null : "row", class: column.class }, column.text(row)))));
-  const table = make("table", { class: "data" }, make("caption", {}, caption),
+    make(
+      "tr",
+      {},
+      columns.map((column, place) =>
+        make(place ? "td" : "th", { scope: place ? null : "row", class: column.class }, column.text(row)),
+      ),
+    ),
+  );
+  const table = make(
+    "table",
+    { class: "data" },
+    make("caption", {}, caption),
     make("thead", {}, make("tr", {}, header)),
-    make("tbody", {}, body));
+    make("tbody", {}, body),
+  );
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label ?? caption }, table);
 }
 
@@ -111,7 +123,9 @@ const dockedScreen = matchMedia("(min-width: 75rem)");
 
 /** Fill a table's body: the first rows at once, the others while nobody waits; a later call takes over. */
 function fillRows(body, items, makeRow) {
-  const first = 50, more = 100, job = {};
+  const first = 50,
+    more = 100,
+    job = {};
   body.job = job;
   body.replaceChildren(...items.slice(0, first).map(makeRow));
   const go = (start) => {
@@ -124,41 +138,77 @@ function fillRows(body, items, makeRow) {
 
 /** A table that sorts by any column: columns are {key, label, value(row), text(row), class}. */
 function sortableTable(caption, columns, rows, options = {}) {
-  const body = make("tbody"), headers = new Map();
-  let sort = options.sort ?? null, descending = false;
+  const body = make("tbody"),
+    headers = new Map();
+  let sort = options.sort ?? null,
+    descending = false;
   const show = () => {
-    const column = columns.find((candidate) => candidate.key === sort), sign = descending ? -1 : 1;
-    const sorted = column ? rows.slice().sort((a, b) => sign * compareCells(column.value(a), column.value(b), sign))
+    const column = columns.find((candidate) => candidate.key === sort),
+      sign = descending ? -1 : 1;
+    const sorted = column
+      ? rows.slice().sort((a, b) => sign * compareCells(column.value(a), column.value(b), sign))
       : rows;
-    fillRows(body, sorted, (row) => make("tr", {}, columns.map((cell, place) =>
-      make(place ? "td" : "th", { scope: place ? null : "row", class: cell.class },
-        cell.text ? cell.text(row) : cellText(cell.value(row))))));
+    fillRows(body, sorted, (row) =>
+      make(
+        "tr",
+        {},
+        columns.map((cell, place) =>
+          make(
+            place ? "td" : "th",
+            { scope: place ? null : "row", class: cell.class },
+            cell.text ? cell.text(row) : cellText(cell.value(row)),
+          ),
+        ),
+      ),
+    );
     for (const [key, header] of headers) {
       header.setAttribute("aria-sort", key === sort ? (descending ? "descending" : "ascending") : "none");
       header.querySelector(".sort-sign").textContent = key === sort ? (descending ? " ▼" : " ▲") : " ↕";
     }
   };
   const header = (column) => {
-    const cell = make("th", { scope: "col", class: column.class },
-      make("button", { type: "button", class: "sort", "data-sort": column.key, onclick: () => {
-      descending = sort === column.key ? !descending : column.class === "number";
-      sort = column.key;
-      show();
-      announce(`${caption}: sorted by ${column.label}, ${descending ? "largest first" : "smallest first"}`);
-    } }, column.label, make("span", { class: "sort-sign", "aria-hidden": "true" })));
+    const cell = make(
+      "th",
+      { scope: "col", class: column.class },
+      make(
+        "button",
+        {
+          type: "button",
+          class: "sort",
+          "data-sort": column.key,
+          onclick: () => {
+            descending = sort === column.key ? !descending : column.class === "number";
+            sort = column.key;
+            show();
+            announce(`${caption}: sorted by ${column.label}, ${descending ? "largest first" : "smallest first"}`);
+          },
+        },
+        column.label,
+        make("span", { class: "sort-sign", "aria-hidden": "true" }),
+      ),
+    );
     headers.set(column.key, cell);
     return cell;
   };
-  const table = make("table", { class: "data" }, make("caption", {}, caption),
-    make("thead", {}, make("tr", {}, columns.map(header))), body);
+  const table = make(
+    "table",
+    { class: "data" },
+    make("caption", {}, caption),
+    make("thead", {}, make("tr", {}, columns.map(header))),
+    body,
+  );
   show();
-  return make("div", { class: rows.length > 15 ? "scroll long" : "scroll", tabindex: "0", role: "region",
-    "aria-label": caption }, table);
+  return make(
+    "div",
+    { class: rows.length > 15 ? "scroll long" : "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    table,
+  );
 }
 
 /** Order of two cells; what is missing comes last whichever way one sorts. */
 function compareCells(a, b, sign) {
-  const missingA = a === null || a === undefined || a === "", missingB = b === null || b === undefined || b === "";
+  const missingA = a === null || a === undefined || a === "",
+    missingB = b === null || b === undefined || b === "";
   if (missingA || missingB) return sign * (missingA - missingB);
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }

@@ -1,13 +1,37 @@
 "use strict";
 // The page as a whole: what is chosen, kept in the address so that a link reopens it, and the views that show it.
 
-const VIEWS = { grid: ["Grid", gridView], table: ["Heads", tableView], attention: ["Attention", attentionView],
-  compare: ["Compare", compareView], questions: ["Questions", questionsView], sources: ["Sources", sourcesView] };
-const START = { view: "grid", model: 0, quantity: null, head: null, panel: true, sentence: 0, filter: "", sort: "head",
-  descending: false, columns: null, numbers: false, rank: false, highlight: "", against: null, special: false };
+const VIEWS = {
+  grid: ["Grid", gridView],
+  table: ["Heads", tableView],
+  attention: ["Attention", attentionView],
+  compare: ["Compare", compareView],
+  questions: ["Questions", questionsView],
+  sources: ["Sources", sourcesView],
+};
+const START = {
+  view: "grid",
+  model: 0,
+  quantity: null,
+  head: null,
+  panel: true,
+  sentence: 0,
+  filter: "",
+  sort: "head",
+  descending: false,
+  columns: null,
+  numbers: false,
+  rank: false,
+  highlight: "",
+  against: null,
+  special: false,
+};
 
-let atlas = {}, models = [], opener = null;
-const state = { ...START }, built = new Set();
+let atlas = {},
+  models = [],
+  opener = null;
+const state = { ...START },
+  built = new Set();
 
 const currentModel = () => models[state.model];
 const currentQuantity = () => currentModel().byName.get(state.quantity) ?? currentModel().quantities[0];
@@ -19,8 +43,18 @@ function hashText() {
   for (const [key, start] of Object.entries(START)) {
     const value = state[key];
     if (value === start || value === null) continue;
-    parts.set(key, key === "model" || key === "sentence" ? value + 1 : Array.isArray(value) ? value.join("|")
-      : typeof value === "boolean" ? (value ? "yes" : "no") : value);
+    parts.set(
+      key,
+      key === "model" || key === "sentence"
+        ? value + 1
+        : Array.isArray(value)
+          ? value.join("|")
+          : typeof value === "boolean"
+            ? value
+              ? "yes"
+              : "no"
+            : value,
+    );
   }
   return `#${parts}`;
 }
@@ -43,12 +77,12 @@ function readHash() {
 function change(changes, step = false) {
   const before = { ...state };
   Object.assign(state, changes);
-  if (before.model !== state.model) state.sentence = sameSentence(models[before.model], currentModel(),
-    before.sentence);
+  if (before.model !== state.model)
+    state.sentence = sameSentence(models[before.model], currentModel(), before.sentence);
   if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
   const address = hashText();
-  if (address !== location.hash && !(address === "#" && !location.hash)) history[step || before.view !== state.view
-    ? "pushState" : "replaceState"](null, "", address);
+  if (address !== location.hash && !(address === "#" && !location.hash))
+    history[step || before.view !== state.view ? "pushState" : "replaceState"](null, "", address);
   render();
   if (before.quantity !== state.quantity || before.model !== state.model) announceQuantity();
   if (before.view !== state.view) announce(VIEWS[state.view][0]);
@@ -57,11 +91,15 @@ function change(changes, step = false) {
 /** The place of one model's sentence among those of another. */
 function sameSentence(from, to, place) {
   const text = from.sentences[place]?.text;
-  return Math.max(0, to.sentences.findIndex((sentence) => sentence.text === text));
+  return Math.max(
+    0,
+    to.sentences.findIndex((sentence) => sentence.text === text),
+  );
 }
 
 function announceQuantity() {
-  const quantity = currentQuantity(), range = quantity && extent(quantity.value);
+  const quantity = currentQuantity(),
+    range = quantity && extent(quantity.value);
   const ends = range ? `, from ${format(range[0])} to ${format(range[1])}` : "";
   if (quantity) announce(`${currentModel().name}, ${quantity.label}${ends}`);
 }
@@ -74,8 +112,8 @@ function render() {
     if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  for (const button of byId("models").children) button.setAttribute("aria-pressed",
-    String(Number(button.dataset.model) === state.model));
+  for (const button of byId("models").children)
+    button.setAttribute("aria-pressed", String(Number(button.dataset.model) === state.model));
   if (!built.has(state.view)) view.build(byId(`view-${state.view}`));
   built.add(state.view);
   view.render();
@@ -96,10 +134,13 @@ function openHead(index, from = document.activeElement, model = state.model) {
 }
 
 function closeHead() {
-  const index = selectedIndex(currentModel()), view = byId(`view-${state.view}`);
+  const index = selectedIndex(currentModel()),
+    view = byId(`view-${state.view}`);
   change(state.view === "attention" ? { panel: false } : { head: null, panel: true });
-  const back = opener?.isConnected && opener.offsetParent && opener !== document.body ? opener
-    : view.querySelector(`tr[data-index="${index}"] button, [role="gridcell"][data-index="${index}"]`);
+  const back =
+    opener?.isConnected && opener.offsetParent && opener !== document.body
+      ? opener
+      : view.querySelector(`tr[data-index="${index}"] button, [role="gridcell"][data-index="${index}"]`);
   (back ?? byId("main")).focus();
   opener = null;
   announce("Closed");
@@ -107,18 +148,36 @@ function closeHead() {
 
 function buildTop() {
   byId("title").textContent = atlas.title ?? "Atlas of attention heads";
-  byId("subtitle").textContent = models.map((model) =>
-    `${model.name}: ${model.layers} × ${model.heads} heads, ${model.quantities.length} quantities`).join(" · ");
-  byId("nav").append(...Object.entries(VIEWS).map(([name, [label]]) =>
-    make("a", { href: `#view=${name}`, "data-view": name, onclick: (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    change({ view: name }, true);
-  } }, label)));
+  byId("subtitle").textContent = models
+    .map((model) => `${model.name}: ${model.layers} × ${model.heads} heads, ${model.quantities.length} quantities`)
+    .join(" · ");
+  byId("nav").append(
+    ...Object.entries(VIEWS).map(([name, [label]]) =>
+      make(
+        "a",
+        {
+          href: `#view=${name}`,
+          "data-view": name,
+          onclick: (event) => {
+            if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+            event.preventDefault();
+            change({ view: name }, true);
+          },
+        },
+        label,
+      ),
+    ),
+  );
   byId("models").hidden = models.length < 2;
-  byId("models").append(...models.map((model) =>
-    make("button", { type: "button", "data-model": model.index, title: model.name,
-    onclick: () => change({ model: model.index }) }, `${"AB"[model.index] ?? model.index + 1}: ${model.name}`)));
+  byId("models").append(
+    ...models.map((model) =>
+      make(
+        "button",
+        { type: "button", "data-model": model.index, title: model.name, onclick: () => change({ model: model.index }) },
+        `${"AB"[model.index] ?? model.index + 1}: ${model.name}`,
+      ),
+    ),
+  );
   byId("theme").addEventListener("click", () => {
     const theme = currentTheme() === "dark" ? "light" : "dark";
     rememberTheme(theme);
@@ -156,7 +215,10 @@ async function start() {
   new ResizeObserver(measured).observe(byId("top"));
   readHash();
   render();
-  addEventListener("popstate", () => { readHash(); render(); });
+  addEventListener("popstate", () => {
+    readHash();
+    render();
+  });
   dockedScreen.addEventListener("change", () => panelView.cover());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !byId("panel").hidden) closeHead();

@@ -8,7 +8,8 @@ function mean(values) {
 
 /** Smallest and largest of what is defined, or null. */
 function extent(values) {
-  let low = Infinity, high = -Infinity;
+  let low = Infinity,
+    high = -Infinity;
   for (const value of values) {
     if (value === null) continue;
     if (value < low) low = value;
@@ -27,10 +28,14 @@ function pairedPlaces(a, b) {
 function pearson(a, b) {
   const places = pairedPlaces(a, b);
   if (places.length < 3) return null;
-  const centreA = mean(places.map((place) => a[place])), centreB = mean(places.map((place) => b[place]));
-  let both = 0, left = 0, right = 0;
+  const centreA = mean(places.map((place) => a[place])),
+    centreB = mean(places.map((place) => b[place]));
+  let both = 0,
+    left = 0,
+    right = 0;
   for (const place of places) {
-    const x = a[place] - centreA, y = b[place] - centreB;
+    const x = a[place] - centreA,
+      y = b[place] - centreB;
     both += x * y;
     left += x * x;
     right += y * y;
@@ -48,7 +53,7 @@ function meanRanks(values) {
   const order = values.map((_, place) => place).sort((a, b) => values[a] - values[b]);
   const ranks = new Array(values.length);
   for (let start = 0, end; start < order.length; start = end) {
-    for (end = start; end < order.length && values[order[end]] === values[order[start]]; ) end++;
+    for (end = start; end < order.length && values[order[end]] === values[order[start]];) end++;
     for (let place = start; place < end; place++) ranks[order[place]] = (start + end + 1) / 2;
   }
   return ranks;
@@ -62,7 +67,8 @@ function differences(a, b) {
 /** About `count` round numbers that cover the range. */
 function niceTicks(low, high, count = 5) {
   if (!(high > low)) return [low];
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / count,
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough);
   const ticks = [];
   for (let place = Math.ceil(low / step - 1e-9); place * step <= high + step * 1e-9; place++) {
