@@ -1,10 +1,19 @@
-"use strict";
 // Attention of one head on one sentence: lines between two columns of tokens, a heat map, and all heads at a glance.
+
+import { Chooser } from "./chooser.js";
+import { rampColour, themed } from "./colours.js";
+import { attentionRows } from "./data.js";
+import { announce, draw, hideTip, make, showTip } from "./dom.js";
+import { canvas, figureFrame } from "./figure.js";
+import { Overview } from "./overview.js";
+import { openHead } from "./selection.js";
+import { change, currentModel, selectedIndex, state } from "./state.js";
+import { fileName, shortened, words } from "./text.js";
 
 const SPECIAL_TOKEN = /^(\[[A-Z]+\]|<[^<>]+>|<\|[^|]+\|>)$/;
 const FAINTEST = 0.02;
 
-const attentionView = {
+export const attentionView = {
   build(root) {
     this.chooser = new Chooser({
       label: "Sentence",

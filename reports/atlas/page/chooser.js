@@ -1,8 +1,12 @@
-"use strict";
 // A list to choose from, in groups, with a filter box; arrow keys walk it. One choice, or several where `several` is set.
 
+import { sections } from "./data.js";
+import { announce, make } from "./dom.js";
+import { wideScreen } from "./screen.js";
+import { words } from "./text.js";
+
 /** groups: [{label, items: [{key, label, hint}]}]; `choose(key)` is called with what was picked. */
-class Chooser {
+export class Chooser {
   constructor({ label, placeholder, choose, several = false, id }) {
     Object.assign(this, { choose, several, label, groups: [], chosen: new Set() });
     this.filter = make("input", {
@@ -167,7 +171,7 @@ function keepInSight(option, list) {
 /** The groups of a model's quantities for a chooser, made once. */
 const quantityGroupsOf = new WeakMap();
 
-function quantityGroups(model) {
+export function quantityGroups(model) {
   if (!quantityGroupsOf.has(model)) {
     quantityGroupsOf.set(
       model,

@@ -1,5 +1,10 @@
-"use strict";
 // Colour scales that colour-blind readers can tell apart: viridis, purple–orange around zero, one hue for attention.
+
+import { SIGNIFICANT } from "./data.js";
+import { make } from "./dom.js";
+import { extent, ranked } from "./statistics.js";
+import { format } from "./text.js";
+import { currentTheme } from "./theme.js";
 
 const RAMPS = {
   sequential: [
@@ -49,7 +54,7 @@ const tables = new Map();
 const CATEGORY_COLOURS = ["#0072b2", "#d55e00", "#a3508a", "#009e73", "#7b8794", "#b8860b", "#3f9fd8"]; // after Okabe and Ito
 
 /** Colour of a share between 0 and 1 along a ramp. */
-function rampColour(name, share) {
+export function rampColour(name, share) {
   if (!tables.has(name)) tables.set(name, rampTable(RAMPS[name]));
   const step = Math.round(Math.min(1, Math.max(0, share)) * (STEPS - 1));
   return tables.get(name)[step];
@@ -66,12 +71,12 @@ function rampTable(stops) {
   });
 }
 
-function themed(name) {
+export function themed(name) {
   return name + (currentTheme() === "dark" ? "Dark" : "Light");
 }
 
 /** A scale for values: diverging around zero where any is negative; by rank where asked. */
-function colourScale(values, options = {}) {
+export function colourScale(values, options = {}) {
   const range = options.range ?? extent(values) ?? [0, 1];
   if (options.byRank) return rankScale(values);
   const diverging = options.diverging ?? range[0] < 0;
@@ -106,7 +111,7 @@ function rankScale(values) {
 }
 
 /** Black or white, whichever reads better on a colour. */
-function inkOn(colour) {
+export function inkOn(colour) {
   const [red, green, blue] = [1, 3, 5].map((at) => {
     const channel = parseInt(colour.slice(at, at + 2), 16) / 255;
     return channel <= 0.04045 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4;
@@ -115,12 +120,12 @@ function inkOn(colour) {
 }
 
 /** A colour for each name of a list, the same wherever the list is the same. */
-function categoryColours(names) {
+export function categoryColours(names) {
   return new Map(names.map((name, place) => [name, CATEGORY_COLOURS[place % CATEGORY_COLOURS.length]]));
 }
 
 /** The bar of a scale with its values; `marks` adds what dots and hatching mean. */
-function legend(scale, marks = {}) {
+export function legend(scale, marks = {}) {
   const stops = Array.from({ length: 11 }, (_, step) => rampColour(scale.ramp, step / 10)).join(", ");
   const ticks = scale.ticks.map((tick) => make("span", {}, format(tick)));
   return make(

@@ -1,7 +1,20 @@
-"use strict";
 // Two models side by side, and two quantities of one model against each other.
 
-const compareView = {
+import { Chooser, quantityGroups } from "./chooser.js";
+import { colourScale, legend } from "./colours.js";
+import { cellWords, isSignificant, sections } from "./data.js";
+import { make } from "./dom.js";
+import { downloadSvg, figureFrame } from "./figure.js";
+import { gridDrawing } from "./grid_drawings.js";
+import { HeadGrid } from "./head_grid.js";
+import { correlationWords, scatterDrawing } from "./scatter.js";
+import { headButton, openHead } from "./selection.js";
+import { change, currentModel, currentQuantity, models, selectedIndex, state } from "./state.js";
+import { differences, extent, mean, spearman } from "./statistics.js";
+import { plainTable, sortableTable } from "./tables.js";
+import { fileName, format, words } from "./text.js";
+
+export const compareView = {
   build(root) {
     this.chooser = new Chooser({
       label: "Quantity",

@@ -1,19 +1,21 @@
-"use strict";
 // The atlas inside this page: models, their quantities as flat columns, what is known of a head, CSV.
 
+import { ranked } from "./statistics.js";
+import { format, formatInterval, formatP, words } from "./text.js";
+
 const COLUMNS = ["value", "n", "low", "high", "p"];
-const SIGNIFICANT = 0.05;
+export const SIGNIFICANT = 0.05;
 
 /** The embedded JSON; a large one is packed with gzip, which browsers unpack themselves. */
-async function readAtlas() {
-  const script = byId("atlas");
+export async function readAtlas() {
+  const script = document.getElementById("atlas");
   if (script.type === "application/json") return JSON.parse(script.textContent);
   const bytes = Uint8Array.from(atob(script.textContent.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 
-class Model {
+export class Model {
   constructor(raw, index) {
     Object.assign(this, { raw, index, name: raw.name, layers: raw.layers, heads: raw.heads });
     this.count = raw.layers * raw.heads;
@@ -82,19 +84,8 @@ function flatQuantity(raw) {
   };
 }
 
-function ranked(values) {
-  const order = values.map((value, index) => index).filter((index) => values[index] !== null);
-  order.sort((a, b) => values[b] - values[a]);
-  const rank = values.map(() => null);
-  order.forEach((index, place) => {
-    const before = order[place - 1];
-    rank[index] = place && values[before] === values[index] ? rank[before] : place + 1;
-  });
-  return { rank, count: order.length };
-}
-
 /** Quantities by section, in the order of the data. */
-function sections(quantities) {
+export function sections(quantities) {
   const groups = new Map();
   for (const quantity of quantities) {
     if (!groups.has(quantity.section)) groups.set(quantity.section, []);
@@ -104,7 +95,7 @@ function sections(quantities) {
 }
 
 /** One sentence about a cell, for labels and tips. */
-function cellWords(model, quantity, index) {
+export function cellWords(model, quantity, index) {
   const parts = [`${quantity.label} ${format(quantity.value[index])}`];
   if (quantity.value[index] === null) parts[0] = `${quantity.label} not defined`;
   if (quantity.n && quantity.n[index] !== null) parts.push(`n ${format(quantity.n[index])}`);
@@ -114,12 +105,12 @@ function cellWords(model, quantity, index) {
   return parts;
 }
 
-function isSignificant(quantity, index) {
+export function isSignificant(quantity, index) {
   return Boolean(quantity.p) && quantity.p[index] !== null && quantity.p[index] < SIGNIFICANT;
 }
 
 /** Attention of one head on one sentence, rows of weights; a byte holds 255 times the root. */
-function attentionRows(model, sentence, index) {
+export function attentionRows(model, sentence, index) {
   const size = sentence.tokens.length,
     bytes = sentenceBytes(sentence),
     rows = [];
@@ -132,7 +123,7 @@ function attentionRows(model, sentence, index) {
 
 const decodedSentences = new WeakMap();
 
-function sentenceBytes(sentence) {
+export function sentenceBytes(sentence) {
   if (!decodedSentences.has(sentence)) {
     decodedSentences.set(
       sentence,
@@ -142,7 +133,7 @@ function sentenceBytes(sentence) {
   return decodedSentences.get(sentence);
 }
 
-function csvText(rows) {
+export function csvText(rows) {
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -151,7 +142,7 @@ function csvText(rows) {
 }
 
 /** Everything about every head, tidy, as in heads.csv. */
-function allRows(model) {
+export function allRows(model) {
   const rows = [["layer", "head", "quantity", ...COLUMNS]];
   for (const quantity of model.quantities) {
     for (let index = 0; index < model.count; index++) {

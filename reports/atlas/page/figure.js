@@ -1,5 +1,8 @@
-"use strict";
 // Figures: SVG in a frame with its own download, standing alone with all colours written into it.
+
+import { SVG, announce, byId, download, draw, make } from "./dom.js";
+import { niceTicks } from "./statistics.js";
+import { fileName } from "./text.js";
 
 const INLINED = [
   "fill",
@@ -18,7 +21,7 @@ const INLINED = [
 ];
 
 /** A figure with a caption and a button that downloads it. */
-function figureFrame(caption, svg, name, ...below) {
+export function figureFrame(caption, svg, name, ...below) {
   const button = make(
     "button",
     {
@@ -40,7 +43,7 @@ function figureFrame(caption, svg, name, ...below) {
 }
 
 /** An SVG of a size in its own units; it shrinks with its place but never grows beyond. */
-function canvas(width, height, label, attributes = {}) {
+export function canvas(width, height, label, attributes = {}) {
   const broad = width > 480 ? " broad" : "";
   return draw("svg", {
     viewBox: `0 0 ${width} ${height}`,
@@ -53,7 +56,7 @@ function canvas(width, height, label, attributes = {}) {
   });
 }
 
-function downloadSvg(svg, name) {
+export function downloadSvg(svg, name) {
   download(fileName(name) + ".svg", "image/svg+xml", standaloneSvg(svg));
   announce(`Downloaded ${fileName(name)}.svg`);
 }
@@ -93,13 +96,13 @@ function standaloneSvg(svg) {
 }
 
 /** A linear scale from values to pixels. */
-function linear([low, high], [from, to]) {
+export function linear([low, high], [from, to]) {
   const span = high - low || 1;
   return (value) => from + ((value - low) / span) * (to - from);
 }
 
 /** The range with a little air, never empty. */
-function airy(range, share = 0.05) {
+export function airy(range, share = 0.05) {
   const [low, high] = range ?? [0, 1],
     air = (high - low || Math.abs(high) || 1) * share;
   return [low - air, high + air];
@@ -111,7 +114,7 @@ function tickText(tick) {
 }
 
 /** Horizontal axis at the bottom with ticks and a label. */
-function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
+export function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
   const ticks = niceTicks(...range, Math.max(2, Math.floor((right - left) / 80)));
   return draw(
     "g",
@@ -127,7 +130,7 @@ function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
 }
 
 /** Vertical axis at the left. */
-function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
+export function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
   const ticks = niceTicks(...range, Math.max(2, Math.floor((bottom - top) / 60)));
   const middle = (top + bottom) / 2;
   return draw(
@@ -151,9 +154,4 @@ function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
       label,
     ),
   );
-}
-
-/** A long label cut to fit. */
-function shortened(text, length) {
-  return text.length > length ? text.slice(0, length - 1) + "…" : text;
 }

@@ -1,9 +1,10 @@
-"use strict";
 // The filter of the table: words, comparisons, and, or, not, brackets. `delimiter and entropy > 2 and layer < 4`
 //   or   = and {"or" and}
 //   and  = not {["and"] not}
 //   not  = "not" not | "(" or ")" | comparison | word
 //   comparison = term operator term {operator term}
+
+import { words } from "./text.js";
 
 const OPERATORS = {
   "<": (a, b) => a < b,
@@ -21,7 +22,7 @@ const TEXTS = {
 };
 
 /** A function from a head's place to whether it passes; throws an Error with a sentence for the reader. */
-function compileFilter(text, model) {
+export function compileFilter(text, model) {
   const tokens = filterTokens(text);
   if (!tokens.length) return () => true;
   const parser = { tokens, at: 0, model };

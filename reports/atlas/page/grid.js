@@ -1,7 +1,19 @@
-"use strict";
 // The first view: one quantity of one model, layer by head.
 
-const gridView = {
+import { Chooser, quantityGroups } from "./chooser.js";
+import { colourScale, legend } from "./colours.js";
+import { SIGNIFICANT, cellWords, isSignificant } from "./data.js";
+import { make } from "./dom.js";
+import { downloadSvg, figureFrame } from "./figure.js";
+import { gridDrawing, layerDrawing } from "./grid_drawings.js";
+import { HeadGrid } from "./head_grid.js";
+import { headButton, openHead } from "./selection.js";
+import { change, currentModel, currentQuantity, selectedIndex, state } from "./state.js";
+import { extent, mean } from "./statistics.js";
+import { plainTable } from "./tables.js";
+import { fileName, format, words } from "./text.js";
+
+export const gridView = {
   build(root) {
     this.chooser = new Chooser({
       label: "Quantity",

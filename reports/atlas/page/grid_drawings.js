@@ -1,8 +1,16 @@
-"use strict";
 // The grid and the layers as drawings that can be downloaded.
 
+import { inkOn, rampColour } from "./colours.js";
+import { SIGNIFICANT } from "./data.js";
+import { draw } from "./dom.js";
+import { airy, axisLeft, canvas, linear } from "./figure.js";
+import { openHead } from "./selection.js";
+import { selectedIndex } from "./state.js";
+import { extent, mean } from "./statistics.js";
+import { format, shortened } from "./text.js";
+
 /** The same grid as a drawing that can be downloaded. */
-function gridDrawing({ model, label, values, scale, marked, numbers }) {
+export function gridDrawing({ model, label, values, scale, marked, numbers }) {
   const size = numbers ? 44 : 26,
     left = 44,
     top = 58,
@@ -79,7 +87,7 @@ function gridDrawing({ model, label, values, scale, marked, numbers }) {
 }
 
 /** The heads of each layer above each other, and the mean of each layer. */
-function layerDrawing(model, quantity) {
+export function layerDrawing(model, quantity) {
   const width = 760,
     left = 66,
     right = 746,

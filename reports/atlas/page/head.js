@@ -1,7 +1,17 @@
-"use strict";
 // The panel of one head: all that is known of it.
 
-const panelView = {
+import { categoryColours } from "./colours.js";
+import { sections } from "./data.js";
+import { byId, draw, make } from "./dom.js";
+import { axisBelow, canvas, figureFrame, linear } from "./figure.js";
+import { dockedScreen } from "./screen.js";
+import { closeHead, openHead } from "./selection.js";
+import { change } from "./state.js";
+import { extent } from "./statistics.js";
+import { fillRows, plainTable } from "./tables.js";
+import { format, formatInterval, formatP, shortened, words } from "./text.js";
+
+export const panelView = {
   /** Fill and show the panel; where it covers the page, the page behind is out of reach until it closes. */
   render(model, index) {
     const panel = byId("panel"),
@@ -27,12 +37,12 @@ const panelView = {
       following = button("Next head", "›", index + 1 < model.count ? index + 1 : null);
     previous.id = "panel-previous";
     following.id = "panel-next";
-    this.title = make("h2", { id: "panel-title", tabindex: "-1" }, `Layer ${layer}, head ${head}`);
+    const title = make("h2", { id: "panel-title", tabindex: "-1" }, `Layer ${layer}, head ${head}`);
     panel.replaceChildren(
       make(
         "div",
         { class: "panel-head" },
-        make("div", {}, this.title, make("p", { class: "muted" }, model.name)),
+        make("div", {}, title, make("p", { class: "muted" }, model.name)),
         make(
           "div",
           { class: "panel-buttons" },
@@ -319,7 +329,7 @@ function roleQuantities(model) {
 }
 
 /** Entropy, and what disabling and fine-tuning do. */
-function keyQuantities(model) {
+export function keyQuantities(model) {
   return model.quantities
     .filter(
       (quantity) => /entropy$/.test(quantity.name) || quantity.section === "ablation" || quantity.section === "drift",

@@ -1,8 +1,11 @@
-"use strict";
 // A grid of heads, layer by head, that any view can show.
 
+import { inkOn } from "./colours.js";
+import { hideTip, make, showTip } from "./dom.js";
+import { format } from "./text.js";
+
 /** A grid of heads that can be walked with the arrow keys; `open(index)` is called for the head that is picked. */
-class HeadGrid {
+export class HeadGrid {
   constructor({ label, open }) {
     Object.assign(this, { open, shape: "" });
     this.element = make("div", {
@@ -141,9 +144,4 @@ class HeadGrid {
       ...(roles.length ? [roles.join(", ")] : []),
     ]);
   }
-}
-
-/** The name of a head as a button that opens it. */
-function headButton(model, index) {
-  return make("button", { type: "button", class: "link", onclick: () => openHead(index) }, model.headName(index));
 }

@@ -1,8 +1,14 @@
-"use strict";
 // All heads of one sentence at a glance: small maps, of which one can be picked.
 
+import { rampColour, themed } from "./colours.js";
+import { sentenceBytes } from "./data.js";
+import { draw, hideTip, make, showTip } from "./dom.js";
+import { canvas, figureFrame } from "./figure.js";
+import { fileName } from "./text.js";
+import { currentTheme } from "./theme.js";
+
 /** `pick(index)` is called for the head that is clicked; the choice of layer and head does the same for the keyboard. */
-class Overview {
+export class Overview {
   constructor({ pick }) {
     this.pick = pick;
     this.element = make("div");

@@ -1,7 +1,15 @@
-"use strict";
 // What no single experiment answers: do roles and classes agree, and do heads with a role cost more when they are disabled?
 
-const questionsView = {
+import { colourScale, inkOn, rampColour } from "./colours.js";
+import { SIGNIFICANT } from "./data.js";
+import { draw, make } from "./dom.js";
+import { airy, axisBelow, canvas, figureFrame, linear } from "./figure.js";
+import { atlas } from "./state.js";
+import { extent } from "./statistics.js";
+import { anyTable, numberColumn, pColumn, sortableTable, textColumn } from "./tables.js";
+import { format, formatInterval, formatP, shortened, words } from "./text.js";
+
+export const questionsView = {
   build(root) {
     const questions = atlas.questions ?? {};
     root.append(
@@ -145,24 +153,6 @@ const questionsView = {
 /** Whether any row has a column. */
 function known(rows) {
   return (key) => rows.some((row) => key in row);
-}
-
-function textColumn(key) {
-  return { key, label: words(key), value: (row) => row[key] ?? null, text: (row) => words(row[key] ?? "") };
-}
-
-function numberColumn(key) {
-  return { key, label: words(key), class: "number", value: (row) => row[key] ?? null };
-}
-
-function pColumn(key) {
-  return {
-    key,
-    label: key === "p_holm" ? "p (Holm)" : key,
-    class: "number",
-    value: (row) => row[key] ?? null,
-    text: (row) => formatP(row[key]),
-  };
 }
 
 /** Roles as rows, classes as columns. */

@@ -1,8 +1,15 @@
-"use strict";
 // Heads as points of two values.
 
+import { rampColour } from "./colours.js";
+import { draw, hideTip, make, showTip } from "./dom.js";
+import { airy, axisBelow, axisLeft, canvas, linear } from "./figure.js";
+import { openHead } from "./selection.js";
+import { selectedIndex } from "./state.js";
+import { extent, pairedPlaces, pearson, spearman } from "./statistics.js";
+import { format, shortened } from "./text.js";
+
 /** A point for every head, coloured by layer; a click opens it. */
-function scatterDrawing({ model, x: xs, y: ys, labels, title, identity = false }) {
+export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity = false }) {
   const width = 620,
     height = 430,
     left = 66,
@@ -94,7 +101,7 @@ function scatterDrawing({ model, x: xs, y: ys, labels, title, identity = false }
 }
 
 /** How strongly two columns go together, in a sentence. */
-function correlationWords(a, b) {
+export function correlationWords(a, b) {
   const count = pairedPlaces(a, b).length;
   return make(
     "p",

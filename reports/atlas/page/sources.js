@@ -1,7 +1,12 @@
-"use strict";
 // Published figures beside ours, further tables, and where everything comes from.
 
-const sourcesView = {
+import { filled, make } from "./dom.js";
+import { atlas, currentModel } from "./state.js";
+import { downloadAll } from "./table.js";
+import { anyTable, numberColumn, plainTable, plainText, sortableTable } from "./tables.js";
+import { words } from "./text.js";
+
+export const sourcesView = {
   build(root) {
     this.content = make("div", { class: "content wide" });
     root.append(make("h2", { id: "sources-title", class: "unseen" }, "Sources"), this.content);
@@ -155,7 +160,7 @@ const sourcesView = {
         { class: "buttons" },
         make(
           "button",
-          { type: "button", class: "quiet", id: "csv-sources", onclick: () => tableView.downloadAll() },
+          { type: "button", class: "quiet", id: "csv-sources", onclick: () => downloadAll(currentModel()) },
           "CSV of all data ↓",
         ),
       ),
@@ -169,23 +174,4 @@ function leftOutWords(row) {
     .filter(([, count]) => count)
     .map(([what, count]) => `${words(what)}: ${plainText(count)}`)
     .join("; ");
-}
-
-/** A table of rows with whatever keys they have. */
-function anyTable(caption, rows) {
-  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  const columns = keys.map((key) => {
-    const numeric = rows.every((row) => row[key] === null || row[key] === undefined || typeof row[key] === "number");
-    return numeric ? numberColumn(key) : { key, label: words(key), value: (row) => plainText(row[key]) };
-  });
-  return sortableTable(caption, columns, rows);
-}
-
-function plainText(value) {
-  if (value === null || value === undefined) return "";
-  return typeof value === "object"
-    ? shortened(JSON.stringify(value), 120)
-    : typeof value === "number"
-      ? format(value)
-      : String(value);
 }

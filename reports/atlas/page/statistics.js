@@ -1,13 +1,12 @@
-"use strict";
 // The few statistics that the page computes itself.
 
-function mean(values) {
+export function mean(values) {
   const known = values.filter((value) => value !== null);
   return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 }
 
 /** Smallest and largest of what is defined, or null. */
-function extent(values) {
+export function extent(values) {
   let low = Infinity,
     high = -Infinity;
   for (const value of values) {
@@ -19,13 +18,13 @@ function extent(values) {
 }
 
 /** Places where both columns have a value. */
-function pairedPlaces(a, b) {
+export function pairedPlaces(a, b) {
   const places = [];
   a.forEach((value, place) => value !== null && b[place] !== null && places.push(place));
   return places;
 }
 
-function pearson(a, b) {
+export function pearson(a, b) {
   const places = pairedPlaces(a, b);
   if (places.length < 3) return null;
   const centreA = mean(places.map((place) => a[place])),
@@ -44,7 +43,7 @@ function pearson(a, b) {
 }
 
 /** Rank correlation; equal values share their mean rank. */
-function spearman(a, b) {
+export function spearman(a, b) {
   const places = pairedPlaces(a, b);
   return pearson(meanRanks(places.map((place) => a[place])), meanRanks(places.map((place) => b[place])));
 }
@@ -60,12 +59,12 @@ function meanRanks(values) {
 }
 
 /** B minus A where both are defined. */
-function differences(a, b) {
+export function differences(a, b) {
   return a.map((value, place) => (value === null || b[place] === null ? null : b[place] - value));
 }
 
 /** About `count` round numbers that cover the range. */
-function niceTicks(low, high, count = 5) {
+export function niceTicks(low, high, count = 5) {
   if (!(high > low)) return [low];
   const rough = (high - low) / count,
     power = 10 ** Math.floor(Math.log10(rough));
@@ -75,4 +74,15 @@ function niceTicks(low, high, count = 5) {
     ticks.push(Number((place * step).toPrecision(12)));
   }
   return ticks;
+}
+
+export function ranked(values) {
+  const order = values.map((value, index) => index).filter((index) => values[index] !== null);
+  order.sort((a, b) => values[b] - values[a]);
+  const rank = values.map(() => null);
+  order.forEach((index, place) => {
+    const before = order[place - 1];
+    rank[index] = place && values[before] === values[index] ? rank[before] : place + 1;
+  });
+  return { rank, count: order.length };
 }

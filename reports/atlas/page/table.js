@@ -1,5 +1,14 @@
-"use strict";
 // All heads as rows, the chosen quantities as columns; sorted, filtered, downloaded.
+
+import { Chooser, quantityGroups } from "./chooser.js";
+import { allRows, csvText, isSignificant, sections } from "./data.js";
+import { announce, download, make } from "./dom.js";
+import { compileFilter } from "./filter.js";
+import { keyQuantities } from "./head.js";
+import { openHead } from "./selection.js";
+import { change, currentModel, selectedIndex, state } from "./state.js";
+import { fillRows } from "./tables.js";
+import { fileName, format, formatP, words } from "./text.js";
 
 const FIXED_COLUMNS = [
   {
@@ -45,7 +54,7 @@ function bestRelation(model, index) {
   return model.relations(index).reduce((best, row) => (!best || row.accuracy > best.accuracy ? row : best), null);
 }
 
-const tableView = {
+export const tableView = {
   build(root) {
     this.chooser = new Chooser({
       label: "Columns",
@@ -95,7 +104,7 @@ const tableView = {
                 ),
                 make(
                   "button",
-                  { type: "button", class: "quiet small", id: "csv-all", onclick: () => this.downloadAll() },
+                  { type: "button", class: "quiet small", id: "csv-all", onclick: () => downloadAll(currentModel()) },
                   "CSV of all data ↓",
                 ),
               ),
@@ -317,11 +326,6 @@ const tableView = {
       csvText([["layer", "head", ...fixed.map((column) => column.key), ...names], ...rows]),
     );
   },
-
-  downloadAll() {
-    const model = currentModel();
-    download(fileName("heads", model.name) + ".csv", "text/csv", csvText(allRows(model)));
-  },
 };
 
 /** Entropy, ablation, drift, and one of each other section but the places in the plane: where there is one, that of all. */
@@ -329,4 +333,9 @@ function defaultColumns(model) {
   const groups = sections(model.quantities).filter((group) => group.label !== "clusters");
   const first = groups.map((group) => group.items.find((quantity) => quantity.name.includes(":all")) ?? group.items[0]);
   return [...new Set([...keyQuantities(model).slice(0, 4), ...first].map((quantity) => quantity.name))].slice(0, 8);
+}
+
+/** Hand all that is known of all heads to the reader. */
+export function downloadAll(model) {
+  download(fileName("heads", model.name) + ".csv", "text/csv", csvText(allRows(model)));
 }
