@@ -3,7 +3,6 @@
 import { sections } from "./data.js";
 import { announce, make } from "./dom.js";
 import { wideScreen } from "./screen.js";
-import { words } from "./text.js";
 
 /** groups: [{label, items: [{key, label, hint}]}]; `choose(key)` is called with what was picked. */
 export class Chooser {
@@ -68,7 +67,7 @@ export class Chooser {
         return make(
           "div",
           { role: "group", "aria-label": group.label || this.label, class: "choice-group" },
-          group.label && make("div", { class: "choice-heading", "aria-hidden": "true" }, words(group.label)),
+          group.label && make("div", { class: "choice-heading", "aria-hidden": "true" }, group.label),
           options,
         );
       }),
@@ -175,7 +174,7 @@ export function quantityGroups(model) {
   if (!quantityGroupsOf.has(model)) {
     quantityGroupsOf.set(
       model,
-      sections(model.quantities).map((group) => ({
+      sections(model).map((group) => ({
         label: group.label,
         items: group.items.map((quantity) => ({
           key: quantity.name,

@@ -12,7 +12,7 @@ import { headButton, openHead } from "./selection.js";
 import { change, currentModel, currentQuantity, models, selectedIndex, state } from "./state.js";
 import { differences, extent, mean, spearman } from "./statistics.js";
 import { plainTable, sortableTable } from "./tables.js";
-import { fileName, format, words } from "./text.js";
+import { fileName, format } from "./text.js";
 
 export const compareView = {
   build(root) {
@@ -251,10 +251,10 @@ export const compareView = {
     if (this.pairModel !== model) {
       this.pairModel = model;
       this.against.replaceChildren(
-        ...sections(model.quantities).map((group) =>
+        ...sections(model).map((group) =>
           make(
             "optgroup",
-            { label: words(group.label) },
+            { label: group.label },
             group.items.map((item) => make("option", { value: item.name }, item.label)),
           ),
         ),

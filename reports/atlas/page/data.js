@@ -1,9 +1,11 @@
 // The atlas inside this page: models, their quantities as flat columns, what is known of a head, CSV.
 
 import { ranked } from "./statistics.js";
-import { format, formatInterval, formatP, words } from "./text.js";
+import { format, formatInterval, formatP, withUnit, words } from "./text.js";
 
 const COLUMNS = ["value", "n", "low", "high", "p"];
+const ROLE_SCORE = "role_score"; // the family of quantities that test roles
+const HEADLINES = 8; // as many as are told at once
 export const SIGNIFICANT = 0.05;
 
 /** The embedded JSON; a large one is packed with gzip, which browsers unpack themselves. */
@@ -21,6 +23,8 @@ export class Model {
     this.count = raw.layers * raw.heads;
     this.quantities = raw.quantities.map(flatQuantity);
     this.byName = new Map(this.quantities.map((quantity) => [quantity.name, quantity]));
+    this.headlines = this.quantities.filter((quantity) => quantity.headline).slice(0, HEADLINES);
+    this.notClasses = new Set(raw.not_a_class);
     this.sentences = raw.sentences ?? [];
     this.ranks = new Map();
   }
@@ -49,16 +53,26 @@ export class Model {
     return this.raw.pattern?.[this.headName(index)] ?? null;
   }
 
-  /** The most frequent class of the maps that the classifier was sure of. */
+  /** The most frequent class, of what counts as one. */
   patternClass(index) {
     const shares = Object.entries(this.pattern(index) ?? {}).filter(
-      ([name, share]) => name !== "abstained" && share > 0,
+      ([name, share]) => !this.notClasses.has(name) && share > 0,
     );
     return shares.length ? shares.reduce((best, next) => (next[1] > best[1] ? next : best))[0] : null;
   }
 
   relations(index) {
     return this.raw.relations?.[this.headName(index)] ?? [];
+  }
+
+  /** For every role that is tested the quantity whose p-values test it. */
+  roleTests() {
+    const found = new Map();
+    for (const quantity of this.quantities) {
+      if (quantity.oneOf === ROLE_SCORE && quantity.p && !found.has(quantity.which))
+        found.set(quantity.which, quantity);
+    }
+    return [...found].map(([role, quantity]) => ({ role, quantity }));
   }
 
   /** Rank of each head, 1 for the largest value; equal values share a rank, null where there is no value. */
@@ -78,20 +92,25 @@ function flatQuantity(raw) {
   return {
     name: raw.name,
     section: raw.section ?? "other",
-    label: raw.label ?? words(raw.name),
+    label: withUnit(raw.label ?? words(raw.name), raw.unit),
+    labelAlone: raw.label ?? words(raw.name),
     description: raw.description ?? "",
+    headline: Boolean(raw.headline),
+    oneOf: raw.one_of ?? null,
+    which: raw.which ?? null,
     ...columns,
   };
 }
 
-/** Quantities by section, in the order of the data. */
-export function sections(quantities) {
-  const groups = new Map();
+/** Quantities by section, in the order of the model's sections; those that it does not list come last. */
+export function sections(model, quantities = model.quantities) {
+  const listed = model.raw.sections ?? [];
+  const groups = new Map(listed.map(({ name, label }) => [name, { label: label ?? words(name), items: [] }]));
   for (const quantity of quantities) {
-    if (!groups.has(quantity.section)) groups.set(quantity.section, []);
-    groups.get(quantity.section).push(quantity);
+    if (!groups.has(quantity.section)) groups.set(quantity.section, { label: words(quantity.section), items: [] });
+    groups.get(quantity.section).items.push(quantity);
   }
-  return [...groups].map(([label, items]) => ({ label, items }));
+  return [...groups.values()].filter((group) => group.items.length);
 }
 
 /** One sentence about a cell, for labels and tips. */

@@ -4,6 +4,7 @@
 //   not  = "not" not | "(" or ")" | comparison | word
 //   comparison = term operator term {operator term}
 
+import { extent, niceTicks } from "./statistics.js";
 import { words } from "./text.js";
 
 const OPERATORS = {
@@ -154,7 +155,9 @@ function findQuantity(name, model) {
   return (
     model.byName.get(name) ??
     model.quantities.find((quantity) => quantity.name.toLowerCase() === wanted) ??
-    model.quantities.find((quantity) => quantity.label.toLowerCase() === wanted)
+    model.quantities.find((quantity) =>
+      [quantity.label, quantity.labelAlone].some((text) => text.toLowerCase() === wanted),
+    )
   );
 }
 
@@ -178,4 +181,30 @@ function headTexts(model, index) {
     ...(classes ? [classes, words(classes)] : []),
     ...model.relations(index).map((row) => row.relation),
   ];
+}
+
+/** Filters that mean something for this model, to show how they are written; what it cannot have is left out. */
+export function filterExamples(model) {
+  const places = Array.from({ length: model.count }, (_, index) => index);
+  const role = places.map((index) => model.roles(index)[0]).find(Boolean);
+  const named = places.map((index) => model.patternClass(index)).find(Boolean);
+  const quantity = model.headlines[0] ?? model.quantities[0],
+    tested = model.quantities.find((candidate) => candidate.p);
+  const ticks = niceTicks(...((quantity && extent(quantity.value)) ?? [0, 1]), 4),
+    [low, middle, high] = [ticks[0], ticks[Math.floor(ticks.length / 2)], ticks.at(-1)];
+  const below = `layer < ${Math.max(2, model.layers)}`;
+  const compared = quantity ? `${asWord(quantity.name)} > ${middle} and ${below}` : below;
+  return {
+    word: role ?? named ?? model.headName(0),
+    compared,
+    between: quantity && low < high ? `${low} < ${asWord(quantity.name)} < ${high}` : null,
+    column: tested ? `${asWord(`${tested.name}.p`)} < 0.05` : null,
+    whole: [role && `role = ${asWord(role)}`, named && `class = ${asWord(named)}`].filter(Boolean),
+    all: role ? `${asWord(role)} and ${compared}` : compared,
+  };
+}
+
+/** A name as the filter reads it: in double quotes where it must be. */
+function asWord(name) {
+  return /^[^\s()<>=!"]+$/.test(name) ? name : `"${name}"`;
 }

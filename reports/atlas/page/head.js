@@ -91,7 +91,7 @@ export const panelView = {
 
   roles(model, index) {
     const assigned = model.roles(index),
-      rows = roleQuantities(model).map(({ role, quantity }) => ({ role, quantity, has: assigned.includes(role) }));
+      rows = model.roleTests().map(({ role, quantity }) => ({ role, quantity, has: assigned.includes(role) }));
     if (!rows.length && !assigned.length) return null;
     const chips = assigned.length
       ? assigned.map((role) => make("span", { class: "chip" }, words(role)))
@@ -181,7 +181,7 @@ export const panelView = {
   },
 
   standing(model, index) {
-    const rows = keyQuantities(model).filter((quantity) => quantity.value[index] !== null);
+    const rows = model.headlines.filter((quantity) => quantity.value[index] !== null);
     if (!rows.length) return null;
     return make(
       "section",
@@ -193,7 +193,7 @@ export const panelView = {
         `standing_${model.name}_${model.headName(index)}`,
       ),
       plainTable(
-        "Entropy, ablation and drift",
+        "What is told first of a head",
         [
           { label: "quantity", text: (quantity) => quantity.label },
           {
@@ -229,7 +229,7 @@ export const panelView = {
       this.filtered = filter.value;
       const wanted = filter.value.toLowerCase();
       const passes = (quantity) => `${quantity.label} ${quantity.name}`.toLowerCase().includes(wanted);
-      const rows = sections(model.quantities.filter(passes)).flatMap((group) => [group.label, ...group.items]);
+      const rows = sections(model, model.quantities.filter(passes)).flatMap((group) => [group.label, ...group.items]);
       fillRows(body, rows, (row) => (typeof row === "string" ? sectionRow(row) : quantityRow(model, row, index)));
     };
     setTimeout(narrow); // below what is seen first
@@ -273,7 +273,7 @@ function under(text) {
 }
 
 function sectionRow(label) {
-  return make("tr", { class: "section-row" }, make("th", { colspan: "3", scope: "colgroup" }, words(label)));
+  return make("tr", { class: "section-row" }, make("th", { colspan: "3", scope: "colgroup" }, label));
 }
 
 function quantityRow(model, quantity, index) {
@@ -318,25 +318,6 @@ function quantityRow(model, quantity, index) {
   );
 }
 
-/** For every role the quantity that tests it: the first of section roles with p-values and the role in its name. */
-function roleQuantities(model) {
-  const found = new Map();
-  for (const quantity of model.quantities) {
-    const role = quantity.name.split(":").at(-1);
-    if (quantity.section === "roles" && quantity.p && !found.has(role)) found.set(role, quantity);
-  }
-  return [...found].map(([role, quantity]) => ({ role, quantity }));
-}
-
-/** Entropy, and what disabling and fine-tuning do. */
-export function keyQuantities(model) {
-  return model.quantities
-    .filter(
-      (quantity) => /entropy$/.test(quantity.name) || quantity.section === "ablation" || quantity.section === "drift",
-    )
-    .slice(0, 8);
-}
-
 function patternNames(model) {
   return Object.keys(Object.values(model.raw.pattern ?? {})[0] ?? {});
 }
@@ -379,9 +360,10 @@ function relationDrawing(rows, head) {
   return svg;
 }
 
-/** Which way a relation is followed, in a sign. */
+/** Which way a relation is followed, in a sign: `dependent_to_head` is d→h. */
 function arrow(direction) {
-  return { dependent_to_head: "d→h", head_to_dependent: "h→d" }[direction] ?? words(direction ?? "");
+  const [, from, to] = /^(\w)\w*_to_(\w)/.exec(direction ?? "") ?? [];
+  return to ? `${from}→${to}` : words(direction ?? "");
 }
 
 function percent(share) {

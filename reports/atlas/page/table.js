@@ -1,10 +1,9 @@
 // All heads as rows, the chosen quantities as columns; sorted, filtered, downloaded.
 
 import { Chooser, quantityGroups } from "./chooser.js";
-import { allRows, csvText, isSignificant, sections } from "./data.js";
+import { allRows, csvText, isSignificant } from "./data.js";
 import { announce, download, make } from "./dom.js";
-import { compileFilter } from "./filter.js";
-import { keyQuantities } from "./head.js";
+import { compileFilter, filterExamples } from "./filter.js";
 import { openHead } from "./selection.js";
 import { change, currentModel, selectedIndex, state } from "./state.js";
 import { fillRows } from "./tables.js";
@@ -66,7 +65,7 @@ export const tableView = {
     this.filter = make("input", {
       type: "search",
       id: "table-filter",
-      placeholder: "delimiter and entropy > 2 and layer < 4",
+      placeholder: filterExamples(currentModel()).all,
       "aria-label": "Filter heads",
       "aria-describedby": "filter-help filter-error",
       autocomplete: "off",
@@ -115,39 +114,7 @@ export const tableView = {
               "details",
               { class: "help" },
               make("summary", {}, "How to filter"),
-              make(
-                "p",
-                { id: "filter-help" },
-                "A word keeps heads with that role, class, relation or name: ",
-                make("code", {}, "delimiter"),
-                ". Comparisons take numbers: ",
-                make("code", {}, "entropy > 2 and layer < 4"),
-                ", ",
-                make("code", {}, "1 < entropy < 2"),
-                ". Add ",
-                make("code", {}, ".p"),
-                ", ",
-                make("code", {}, ".low"),
-                ", ",
-                make("code", {}, ".high"),
-                ", ",
-                make("code", {}, ".n"),
-                " or ",
-                make("code", {}, ".rank"),
-                " to a quantity: ",
-                make("code", {}, "sieve:local.p < 0.05"),
-                ". ",
-                make("code", {}, "role = local"),
-                " and ",
-                make("code", {}, "class = diagonal"),
-                " compare whole names. Join with ",
-                make("code", {}, "and"),
-                ", ",
-                make("code", {}, "or"),
-                ", ",
-                make("code", {}, "not"),
-                " and brackets; names with spaces or signs go in double quotes.",
-              ),
+              make("p", { id: "filter-help" }, filterHelp(filterExamples(currentModel()))),
             ),
             make(
               "div",
@@ -328,11 +295,29 @@ export const tableView = {
   },
 };
 
-/** Entropy, ablation, drift, and one of each other section but the places in the plane: where there is one, that of all. */
+/** The columns before the reader chooses any: what is told first of a head, or the first of all. */
 function defaultColumns(model) {
-  const groups = sections(model.quantities).filter((group) => group.label !== "clusters");
-  const first = groups.map((group) => group.items.find((quantity) => quantity.name.includes(":all")) ?? group.items[0]);
-  return [...new Set([...keyQuantities(model).slice(0, 4), ...first].map((quantity) => quantity.name))].slice(0, 8);
+  return (model.headlines.length ? model.headlines : model.quantities.slice(0, 8)).map((quantity) => quantity.name);
+}
+
+/** How filters are written, with examples of this model. */
+function filterHelp({ word, compared, between, column, whole }) {
+  const code = (...texts) => texts.flatMap((text, place) => [place ? ", " : "", make("code", {}, text)]);
+  return [
+    "A word keeps heads with that role, class, relation or name: ",
+    code(word),
+    ". Comparisons take numbers: ",
+    code(...[compared, between].filter(Boolean)),
+    ". Add ",
+    code(".p", ".low", ".high", ".n", ".rank"),
+    " to a quantity",
+    column ? [": ", ...code(column)] : "",
+    ". ",
+    whole.length ? ["Whole names are compared by ", ...code(...whole), ". "] : "",
+    "Join with ",
+    code("and", "or", "not"),
+    " and brackets; names with spaces or signs go in double quotes.",
+  ].flat();
 }
 
 /** Hand all that is known of all heads to the reader. */

@@ -121,16 +121,6 @@ function cellText(value) {
   return typeof value === "number" || value === null || value === undefined ? format(value) : String(value);
 }
 
-/** A table of rows with whatever keys they have. */
-export function anyTable(caption, rows) {
-  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  const columns = keys.map((key) => {
-    const numeric = rows.every((row) => row[key] === null || row[key] === undefined || typeof row[key] === "number");
-    return numeric ? numberColumn(key) : { key, label: words(key), value: (row) => plainText(row[key]) };
-  });
-  return sortableTable(caption, columns, rows);
-}
-
 export function plainText(value) {
   if (value === null || value === undefined) return "";
   return typeof value === "object"
@@ -140,20 +130,27 @@ export function plainText(value) {
       : String(value);
 }
 
-export function textColumn(key) {
-  return { key, label: words(key), value: (row) => row[key] ?? null, text: (row) => words(row[key] ?? "") };
+/** A table of rows. Columns are {key, label, kind} as far as any row has them, or else whatever keys the rows have. */
+export function anyTable(caption, rows, columns = null, options = {}) {
+  const keys = new Set(rows.flatMap((row) => Object.keys(row)));
+  const shown = columns ? columns.filter(({ key }) => keys.has(key)) : [...keys].map((key) => ({ key }));
+  return sortableTable(
+    caption,
+    shown.map((column) => columnOf(column, rows)),
+    rows,
+    options,
+  );
 }
 
-export function numberColumn(key) {
-  return { key, label: words(key), class: "number", value: (row) => row[key] ?? null };
+/** How a column is shown: its kind says that it holds names or p-values; else numbers are told from texts. */
+function columnOf({ key, label = words(key), kind }, rows) {
+  const value = (row) => row[key] ?? null;
+  if (kind === "p") return { key, label, class: "number", value, text: (row) => formatP(row[key]) };
+  if (kind === "name") return { key, label, value, text: (row) => words(row[key] ?? "") };
+  const numeric = rows.every((row) => value(row) === null || typeof row[key] === "number");
+  return numeric ? numberColumn(key, label) : { key, label, value: (row) => plainText(row[key]) };
 }
 
-export function pColumn(key) {
-  return {
-    key,
-    label: key === "p_holm" ? "p (Holm)" : key,
-    class: "number",
-    value: (row) => row[key] ?? null,
-    text: (row) => formatP(row[key]),
-  };
+export function numberColumn(key, label = words(key)) {
+  return { key, label, class: "number", value: (row) => row[key] ?? null };
 }

@@ -33,6 +33,13 @@ export function words(name) {
   return String(name).replaceAll("_", " ");
 }
 
+/** A label with its unit in brackets, unless the label says the unit itself. */
+export function withUnit(label, unit) {
+  if (!unit) return label;
+  const literal = unit.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+  return new RegExp(`(?<!\\p{L})${literal}(?!\\p{L})`, "u").test(label) ? label : `${label} (${unit})`;
+}
+
 /** A name that every file system takes. */
 export function fileName(...parts) {
   return parts.join("_").replace(/[^\p{L}\p{N}.-]+/gu, "_");
