@@ -2,13 +2,13 @@
 
 import argparse
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-PRETTIER = "3.10.1"
 FORMATTED = ("reports/atlas/page/*.js", "reports/atlas/page/*.css", "tools/label/*.js", "tools/label/*.css")
 FORMATTED += ("tests/reports/page/*.mjs",)
 
@@ -34,12 +34,13 @@ def packaged() -> Path:
 
 def prettier() -> list[str] | None:
     """How prettier is started; it is installed into the environment once, None where that is not possible."""
-    folder = Path(sys.prefix) / f"prettier-{PRETTIER}"
+    version = json.loads((PROJECT / "package.json").read_text(encoding="utf-8"))["devDependencies"]["prettier"]
+    folder = Path(sys.prefix) / f"prettier-{version}"
     script = folder / "node_modules" / "prettier" / "bin" / "prettier.cjs"
     if not script.is_file() and (command := npm()):
         options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
         folder.mkdir(exist_ok=True)  # without it npm installs into a folder further up
-        subprocess.run([*command, "install", "--prefix", str(folder), *options, f"prettier@{PRETTIER}"], check=False)
+        subprocess.run([*command, "install", "--prefix", str(folder), *options, f"prettier@{version}"], check=False)
     program = node()
     return [program, str(script)] if program and script.is_file() else None
 
