@@ -72,8 +72,8 @@ def test_every_head_and_kind_equals_a_plain_loop(batch, document_facts, name, an
         for layer in range(LAYERS):
             for head in range(HEADS):
                 right, count = looped(batch, layer, head, any_word, column)
-                assert heads[f"{name}:{column}"]["value"][layer][head] == pytest.approx(100 * right / count, abs=1e-12)
-                assert heads[f"{name}:{column}"]["n"][layer][head] == count
+                assert heads[f"{name}:{column}"].value[layer][head] == pytest.approx(100 * right / count, abs=1e-12)
+                assert heads[f"{name}:{column}"].n[layer][head] == count
     assert f"{name}:proper" not in heads  # no proper name here has an antecedent
 
 

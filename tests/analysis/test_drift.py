@@ -84,8 +84,8 @@ def test_the_cosine_of_every_head_equals_a_plain_loop_without_padding(compared, 
     batch = compared()
     assert batch.maps[1, 0, 0, 4:].any()  # rows of padding are filled
     grid = found(glue_facts, batch).heads["cosine"]
-    assert np.array(grid["value"]) == pytest.approx(looped(batch).mean(0), abs=1e-6)
-    assert grid["n"] == [[len(LENGTHS)] * HEADS] * LAYERS
+    assert np.array(grid.value) == pytest.approx(looped(batch).mean(0), abs=1e-6)
+    assert grid.n == [[len(LENGTHS)] * HEADS] * LAYERS
 
 
 def test_what_stands_in_the_padding_does_not_matter(compared, glue_facts):
@@ -132,10 +132,10 @@ def test_the_interval_is_that_of_inputs_drawn_again(compared, glue_facts):
     drawn = [np.tensordot(row, cosines, 1) / row.sum() for row in weights if row.sum()]
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
     grid = found(glue_facts, batch, replicates=40, seed=9).heads["cosine"]
-    assert np.array(grid["low"]) == pytest.approx(low, abs=1e-6)
-    assert np.array(grid["high"]) == pytest.approx(high, abs=1e-6)
-    assert (np.array(grid["low"]) < np.array(grid["value"])).all()
-    assert (np.array(grid["value"]) < np.array(grid["high"])).all()
+    assert np.array(grid.low) == pytest.approx(low, abs=1e-6)
+    assert np.array(grid.high) == pytest.approx(high, abs=1e-6)
+    assert (np.array(grid.low) < np.array(grid.value)).all()
+    assert (np.array(grid.value) < np.array(grid.high)).all()
 
 
 @pytest.mark.parametrize("at", [1, 3])
@@ -145,14 +145,14 @@ def test_two_processes_count_as_one(at, compared, glue_facts):
     first.update(part_of(batch, slice(0, at)))
     second.update(part_of(batch, slice(at, None)))
     expected, together = found(glue_facts, batch), merged(first, second).compute()
-    assert together.metrics == pytest.approx(expected["metrics"])
+    assert together.metrics == pytest.approx(expected.metrics)
     for name in ("value", "n", "low", "high"):
-        grids = (findings.heads["cosine"][name] for findings in (together, expected))
+        grids = (getattr(findings.heads["cosine"], name) for findings in (together, expected))
         torch.testing.assert_close(*map(torch.tensor, grids))
 
 
 def test_one_model_alone_is_refused(glue_facts):
-    with pytest.raises(ConfigError, match="^analyses: HeadDrift needs a second model; name its folder with tuned=.$"):
+    with pytest.raises(ConfigError, match="^analyses: HeadDrift needs a second model; name its folder with tuned.name=.$"):
         HeadDrift(replace(glue_facts, tuned=False))
 
 

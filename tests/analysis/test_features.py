@@ -106,8 +106,8 @@ def found(facts, *batches):
 def assert_equal(heads, expected):
     assert set(heads) == {name for name, _, _ in expected}
     for (name, layer, head), (value, count) in expected.items():
-        assert heads[name]["value"][layer][head] == pytest.approx(value, abs=1e-6), name
-        assert heads[name]["n"][layer][head] == count, name
+        assert heads[name].value[layer][head] == pytest.approx(value, abs=1e-6), name
+        assert heads[name].n[layer][head] == count, name
 
 
 def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
@@ -115,7 +115,7 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     heads = found(glue_facts, batch).heads
     assert len(heads) == 20
     assert_equal(heads, expected_means(batch.maps))
-    counts = {name: heads[name]["n"][0][0] for name in heads}
+    counts = {name: heads[name].n[0][0] for name in heads}
     assert counts["attention_to_noun"] == counts["cls_to_noun"] == 2
     assert counts["attention_to_negation"] == 1
     assert counts["attention_to_cls"] == counts["attention_to_sep"] == 4
@@ -144,7 +144,7 @@ def test_one_token_by_hand(glue_facts):
     gold = {"features": torch.tensor([[CLS, NOUN, PRONOUN, -100]]), "verb_subject": torch.zeros(1, 0, dtype=torch.long)}
     batch = AttentionBatch(mask, gold | {"noun_pronoun": torch.tensor([[1, 2]])}, torch.tensor([0]), maps=maps)
     heads = found(glue_facts, batch).heads
-    values = {name: heads[name]["value"][1][2] for name in heads}
+    values = {name: heads[name].value[1][2] for name in heads}
     assert values == pytest.approx(
         {
             "attention_to_noun": 1.2 / 3,
@@ -157,7 +157,7 @@ def test_one_token_by_hand(glue_facts):
             "noun_pronoun_backward": 0.1,
         }
     )
-    assert heads["attention_to_noun"]["value"][0][0] == 0
+    assert heads["attention_to_noun"].value[0][0] == 0
 
 
 def test_what_stands_in_the_padding_does_not_matter(batch, glue_facts):
@@ -173,18 +173,18 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
     alone = random_batch([3, 3], gold_of([FEATURES[2]] * 2, {name: [[], []] for name in LINKS}), first=4, seed=3)
     assert alone.gold["verb_subject"].shape == (2, 0)
     only = found(glue_facts, alone)
-    assert set(only["heads"]) == {"attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep"}
-    assert [row["quantity"] for row in only["tables"]["features"]] == [
+    assert set(only.heads) == {"attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep"}
+    assert [row["quantity"] for row in only.tables["features"]] == [
         "attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep",
     ]  # fmt: skip
     both, before = found(glue_facts, alone, batch).heads, found(glue_facts, batch).heads
     for name in before:
-        if name not in only["heads"]:
+        if name not in only.heads:
             assert both[name] == before[name]
         else:
-            value = (4 * before[name]["value"][1][1] + 2 * only["heads"][name]["value"][1][1]) / 6
-            assert both[name]["value"][1][1] == pytest.approx(value)
-            assert both[name]["n"][1][1] == 6
+            value = (4 * before[name].value[1][1] + 2 * only.heads[name].value[1][1]) / 6
+            assert both[name].value[1][1] == pytest.approx(value)
+            assert both[name].n[1][1] == 6
 
 
 def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glue_facts):
@@ -227,8 +227,8 @@ def test_two_processes_count_as_one(at, compared, batch, glue_facts):
     expected, together = found(facts, batch).heads, merged(first, second).compute().heads
     assert set(together) == set(expected)
     for name in expected:
-        torch.testing.assert_close(torch.tensor(together[name]["value"]), torch.tensor(expected[name]["value"]))
-        assert together[name]["n"] == expected[name]["n"]
+        torch.testing.assert_close(torch.tensor(together[name].value), torch.tensor(expected[name].value))
+        assert together[name].n == expected[name].n
 
 
 def test_data_without_features_is_refused(glue_facts):

@@ -48,7 +48,7 @@ def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_
         marked = {row["head"] for row in found.tables["marked"] if row["direction"] == direction}
         above = np.flatnonzero(values > np.percentile(values, 80))
         assert marked == {f"{place // HEADS + 1}-{place % HEADS + 1}" for place in above}
-    example = found.tables["example_maps"][0]
+    example = found.drawings["example_maps"][0]
     layer, head = map(int, example["head"].split("-"))
     torch.testing.assert_close(torch.tensor(example["attention"]), batch.maps[0, layer - 1, head - 1])
 
@@ -60,4 +60,4 @@ def test_two_processes_count_as_one(batch, parts_of, frame_facts):
         metric.update(part)
     expected, found = whole.compute().heads, merged(first, second).compute().heads
     for name in expected:
-        np.testing.assert_allclose(found[name]["value"], expected[name]["value"])
+        np.testing.assert_allclose(found[name].value, expected[name].value)

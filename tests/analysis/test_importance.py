@@ -24,5 +24,5 @@ def test_the_mean_cell_by_class_of_the_target_equals_a_plain_loop(facts, random_
                     cells = [float(batch.maps[n, layer, head, i, j]) for i in range(length) for j in columns]
                     means += [sum(cells) / len(cells)] if cells else []
                 found = heads[f"importance_of_{name}"]
-                assert found["value"][layer][head] == pytest.approx(sum(means) / len(means), abs=1e-7)
-                assert found["n"][layer][head] == len(means)
+                assert found.value[layer][head] == pytest.approx(sum(means) / len(means), abs=1e-7)
+                assert found.n[layer][head] == len(means)

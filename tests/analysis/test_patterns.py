@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.patterns import OUTCOMES, PatternShares, joined_tasks
+from headscope.analysis.patterns import OUTCOMES, PatternShares, joined_tasks, pattern_share
 from headscope.analysis.statistics import poisson_weights
+from headscope.contracts import ChildRun, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
@@ -71,8 +72,8 @@ def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
     findings = found(pattern_facts, batch, confidence=0.3)
     for number, name in enumerate(OUTCOMES):
         grid = findings.heads[f"pattern:{name}"]
-        assert np.array(grid["value"]) == pytest.approx((outcomes == number).mean(0))
-        assert grid["n"] == [[len(LENGTHS)] * HEADS] * LAYERS
+        assert np.array(grid.value) == pytest.approx((outcomes == number).mean(0))
+        assert grid.n == [[len(LENGTHS)] * HEADS] * LAYERS
         assert findings.metrics[name] == pytest.approx(100 * (outcomes == number).mean())
     assert np.array(findings.heads["pattern_confidence"].value) == pytest.approx(sure.mean(0), abs=1e-6)
     assert (outcomes == 5).any()
@@ -101,8 +102,8 @@ def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
         drawn = [np.tensordot(row, outcomes == number, 1) / row.sum() for row in weights if row.sum()]
         low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
         grid = findings.heads[f"pattern:{name}"]
-        assert np.array(grid["low"]) == pytest.approx(low, abs=1e-6)
-        assert np.array(grid["high"]) == pytest.approx(high, abs=1e-6)
+        assert np.array(grid.low) == pytest.approx(low, abs=1e-6)
+        assert np.array(grid.high) == pytest.approx(high, abs=1e-6)
 
 
 def test_two_processes_count_as_one(shown, pattern_facts, parts_of):
@@ -111,10 +112,12 @@ def test_two_processes_count_as_one(shown, pattern_facts, parts_of):
     for half, part in zip(halves, parts_of(batch, 2), strict=True):
         half.update(part)
     together, expected = merged(*halves).compute(), found(pattern_facts, batch)
-    assert together.metrics == pytest.approx(expected["metrics"])
-    for quantity, columns in expected["heads"].items():
-        for name, grid in columns.items():
-            assert np.array(together.heads[quantity][name]) == pytest.approx(np.array(grid))
+    assert together.metrics == pytest.approx(expected.metrics)
+    for quantity, columns in expected.heads.items():
+        for name in ("value", "n", "low", "high"):
+            one, two = getattr(together.heads[quantity], name), getattr(columns, name)
+            assert (one is None) == (two is None)
+            assert one is None or np.array(one) == pytest.approx(np.array(two))
 
 
 def test_a_map_with_nan_ends_the_analysis(shown, pattern_facts):
@@ -138,15 +141,18 @@ def test_data_of_another_kind_is_refused(pattern_facts):
 def test_tasks_are_joined_by_their_inputs():
     def part(task, inputs, share):
         row = {"model": "model", **dict.fromkeys(OUTCOMES, 0.0), "heterogeneous": share, "vertical": 100 - share}
-        results = {
-            "tables": {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]},
-            "provenance": {"examples": {"test": inputs}, "config": {"published": {"test/heterogeneous": 32}}},
-        }
+        source = {"encoder": {}, "data": {}, "examples": {"test": inputs}}
+        provenance = Provenance(**source, config={"published": {"test/heterogeneous": 32}})
+        tables = {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]}
+        quantity = pattern_share("", "heterogeneous")
+        results = RunResults("patterns", {}, tables, provenance, {quantity.name: quantity})
         head = {"layer": "1", "head": "1", "quantity": "pattern:heterogeneous", "value": str(share / 100), "n": str(inputs)}
-        return {"row": "patterns", "value": task, "results": results, "heads": [head]}
+        return ChildRun("patterns", task, results, [head])
 
     joined = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 60.0)])
-    assert joined.heads["pattern:heterogeneous"] == {"value": [[pytest.approx(0.3)]], "n": [[40.0]]}
+    shares = joined.heads["pattern:heterogeneous"]
+    assert (shares.value, shares.n) == ([[pytest.approx(0.3)]], [[40.0]])
+    assert shares.quantity.label == "share of heterogeneous maps"
     assert joined.metrics == {"mrpc heterogeneous": 20.0, "rte heterogeneous": 60.0}
     assert [(row["task"], row["vertical"], row["inputs"]) for row in joined.tables["summary"]] == [
         ("mrpc", 80.0, 30),

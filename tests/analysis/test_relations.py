@@ -73,8 +73,8 @@ def test_every_head_direction_and_relation_equals_a_plain_loop(batch, tree_facts
                         batch.maps, HEAD_OF, RELATION_OF, RELATIONS, relation, direction, layer, head, asked
                     )
                     found = heads[f"relation:{relation}:{direction}"]
-                    assert found["value"][layer][head] == 100 * right / count
-                    assert found["n"][layer][head] == count
+                    assert found.value[layer][head] == 100 * right / count
+                    assert found.n[layer][head] == count
 
 
 def test_the_best_offset_by_hand(batch, tree_facts):
@@ -130,7 +130,7 @@ def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
 def test_a_drawing_shows_the_best_head_s_attention_between_words(batch, tree_facts):
     metric = RelationHeads(tree_facts, min_count=1, replicates=5, relations=["det"])
     metric.update(batch)
-    (drawing,) = metric.compute().tables["drawings"]
+    (drawing,) = metric.compute().drawings["attention_lines"]
     layer, head = map(int, drawing["head"].split("-"))
     expected = batch.maps[0, layer - 1, head - 1, 1:7, 1:7]
     torch.testing.assert_close(torch.tensor(drawing["attention"]), expected, atol=1e-4, rtol=0)

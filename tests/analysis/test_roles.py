@@ -140,7 +140,7 @@ def test_a_uniform_head_scores_one_everywhere_and_gets_no_role(random_batch, rol
     found = metric.compute()
     for role, grid in found.heads.items():
         if role.startswith("sieve:"):
-            np.testing.assert_allclose(grid["value"], 1, atol=1e-6)
+            np.testing.assert_allclose(grid.value, 1, atol=1e-6)
     assert all(row["roles"] == [] for row in found.tables["assigned"])
     assert found.metrics["share_none"] == 100
 
@@ -159,9 +159,9 @@ def test_the_histogram_is_that_of_the_highest_head_and_role(random_batch, role_f
     metric.update(random_batch(LENGTHS, GOLD))
     found = metric.compute()
     bars = found.tables["head_histogram"]
-    grid = np.array(found.heads[f"sieve:{bars[0]['role']}"]["value"])
+    grid = np.array(found.heads[f"sieve:{bars[0]['role']}"].value)
     layer, head = map(int, bars[0]["head"].split("-"))
-    assert sum(bar["count"] for bar in bars) == found.heads[f"sieve:{bars[0]['role']}"]["n"][0][0]
+    assert sum(bar["count"] for bar in bars) == found.heads[f"sieve:{bars[0]['role']}"].n[0][0]
     assert grid[layer - 1, head - 1] == grid.max()
 
 

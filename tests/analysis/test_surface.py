@@ -9,6 +9,8 @@ import torch
 from headscope.analysis.surface import QUANTITIES, SurfacePatterns, heads_by_layer, published_sentences
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
+NAMES = [quantity.name for quantity in QUANTITIES]
+
 OTHER, CLS, SEP, PUNCTUATION = range(4)
 LENGTHS = [9, 7, 2, 1]
 CLASSES = torch.tensor(
@@ -72,10 +74,10 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, segment_facts, 
                 looped(batch.maps[n, layer, head, :length, :length].double(), CLASSES[n, :length].tolist(), smoothing)
                 for n, length in enumerate(LENGTHS)
             ]
-            for name in QUANTITIES:
+            for name in NAMES:
                 defined = [values[name] for values in each if values[name] is not None]
-                assert heads[name]["value"][layer][head] == pytest.approx(sum(defined) / len(defined), abs=1e-6)
-                assert heads[name]["n"][layer][head] == len(defined)
+                assert heads[name].value[layer][head] == pytest.approx(sum(defined) / len(defined), abs=1e-6)
+                assert heads[name].n[layer][head] == len(defined)
 
 
 def test_two_processes_count_as_one(batch, parts_of, segment_facts):
@@ -84,8 +86,8 @@ def test_two_processes_count_as_one(batch, parts_of, segment_facts):
     for metric, part in zip((first, second), parts_of(batch, 3), strict=True):
         metric.update(part)
     expected, found = whole.compute().heads, merged(first, second).compute().heads
-    for name in QUANTITIES:
-        torch.testing.assert_close(torch.tensor(found[name]["value"]), torch.tensor(expected[name]["value"]))
+    for name in NAMES:
+        torch.testing.assert_close(torch.tensor(found[name].value), torch.tensor(expected[name].value))
 
 
 def test_a_head_on_the_previous_token_is_found(segment_facts, random_batch):
@@ -105,8 +107,8 @@ def test_what_no_segment_has_is_undefined_with_count_zero(segment_facts, random_
     metric = SurfacePatterns(segment_facts)
     metric.update(batch)
     sep = metric.compute().heads["sep_to_sep"]
-    assert math.isnan(sep["value"][0][0])
-    assert sep["n"][0][0] == 0
+    assert math.isnan(sep.value[0][0])
+    assert sep.n[0][0] == 0
 
 
 def test_heads_by_layer_names_the_layer_of_each():
@@ -117,7 +119,7 @@ def test_heads_by_layer_names_the_layer_of_each():
 
 def test_the_paper_s_sentence_on_sep_takes_the_layers_above_half():
     high, low = torch.full((1, 2), 0.8), torch.full((1, 2), 0.2)
-    grids = dict.fromkeys(QUANTITIES, torch.cat([low, high])) | {"sep_to_sep": torch.tensor([[0.1, 0.1], [0.9, 0.95]])}
+    grids = dict.fromkeys(NAMES, torch.cat([low, high])) | {"sep_to_sep": torch.tensor([[0.1, 0.1], [0.9, 0.95]])}
     ours = {row["check"]: row["ours"] for row in published_sentences(grids)}
     assert ours["layers whose heads give [SEP] over 50 %"] == "2"
     assert ours["attention from [SEP] to [SEP] in these layers"] == "92.5 %"

@@ -3,6 +3,7 @@
 import base64
 
 import numpy as np
+
 from headscope.analysis.head_questions import ABLATION, AGREEMENT, after_holm, rejected
 
 ROLES = ("local", "syntactic", "block", "delimiter")

@@ -6,9 +6,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
 from headscope.reports.atlas.html import DATA, PAGE, SCRIPT, atlas_html, embedded
 from headscope.reports.atlas.modules import joined, read_module
-
 from tests.javascript import node
 from tests.reports.atlas_data import make_atlas
 

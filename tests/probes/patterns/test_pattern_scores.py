@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
+from headscope.contracts import ChildRun, Provenance, RunResults
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.scores import (
     BINS,
@@ -100,7 +101,7 @@ def test_agreement_of_two_passes_by_scikit_learn():
 def part(row, value, logits, labels):
     names = [{"encoder": "minilm", "example": place} for place in range(len(labels))]
     tables = {"predictions": prediction_rows(names, labels, logits, CLASSES), "agreement": []}
-    return {"row": row, "value": value, "results": {"tables": tables}}
+    return ChildRun(row, value, RunResults("pattern_fold", {}, tables, Provenance({}, {}, {})), [])
 
 
 def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classified):
@@ -128,4 +129,4 @@ def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classi
         scaled.append(logits[fold] / best_temperature(logits[rest], labels[rest]))
     expected = float(pattern_scores(torch.cat(scaled), labels)["calibration_error"])
     assert joined.metrics["calibration_error"] == pytest.approx(expected)
-    assert joined["overrides"][0] == f"module.temperature={float(best_temperature(logits, labels))}"
+    assert joined.metrics["temperature"] == float(best_temperature(logits, labels))
