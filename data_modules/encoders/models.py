@@ -162,7 +162,8 @@ def parameter_count(folder: Path) -> int | None:
 def _numbers_of(file: Path) -> int:
     """A safetensors file starts with the length of its header, which names the shape of every tensor."""
     with file.open("rb") as stream:
-        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        size = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(min(size, file.stat().st_size)))
     tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
     return sum(math.prod(tensor["shape"]) for tensor in tensors if "F" in tensor["dtype"])  # no index buffers
 

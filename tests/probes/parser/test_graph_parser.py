@@ -9,7 +9,7 @@ from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
 from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
-from tests.probes.test_trees import random_tree
+from tests.probes.structural.test_trees import random_tree
 
 FACTS = Facts("treebank", layers=2, heads=3, vector_size=4, relations=("nsubj", "punct", "root"))
 

@@ -4,11 +4,12 @@ import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import spearmanr
 
+from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.probe import StructuralProbe, distance_loss
 from headscope.probes.structural.trees import tree_distances
-from tests.probes.test_trees import random_tree
+from tests.probes.structural.test_trees import random_tree
 
 
 def reference(predicted, gold, heads, punctuation):
@@ -61,7 +62,7 @@ def test_a_tree_written_into_the_states_is_read_back():
             reach[word, node] = 1
     gold = {"governors": heads, "punctuation": torch.zeros(1, 10, dtype=torch.long)}
     batch = AttentionBatch(mask=torch.ones(1, 10, dtype=torch.bool), gold=gold, hidden=reach[None])
-    probe = StructuralProbe({"hidden_size": 10}, rank=10)
+    probe = StructuralProbe(Facts("treebank", hidden_size=10), rank=10)
     with torch.no_grad():
         probe.projection.copy_(torch.eye(10))
     assert probe.loss(batch).item() == pytest.approx(0, abs=1e-6)
