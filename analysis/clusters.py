@@ -8,12 +8,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
+from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.entropy import SMALLEST, smoothed
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
+SECTION = Section("clusters", "clusters of heads")
 RELEASED_SMOOTHING = 0.001
 CELLS_IN_CACHE = 4096  # of each map, on the CPU; a GPU takes whole inputs
 
@@ -37,18 +38,24 @@ class HeadDistances(Analysis):
     def compute(self) -> Findings:
         mean = (js_from_sums(self.mixed) / self.tokens).cpu()
         places, stress = plane(mean, self.seed)
-        names = [head_name(place, self.heads) for place in range(len(mean))]
-        return {
-            "metrics": {"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
-            "tables": {
+        names = [head_at(index, self.heads) for index in range(len(mean))]
+        return Findings(
+            metrics={"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
+            tables={
                 "marked_relations": self.relation_heads,
                 "distances": [
                     {"head": name, **dict(zip(names, row, strict=True))}
                     for name, row in zip(names, mean.tolist(), strict=True)
                 ],
             },
-            "heads": {f"mds_{axis}": {"value": self.grid(places[:, n])} for n, axis in enumerate("xy")},
-        }
+            heads=by_name(HeadValues(coordinate(axis), self.grid(places[:, n])) for n, axis in enumerate("xy")),
+        )
+
+
+def coordinate(axis: str) -> Quantity:
+    """Where a head lies in the plane, along one axis."""
+    meaning = "The head's place where near heads attend alike (Jensen–Shannon distance, scaled to the plane)."
+    return Quantity(f"mds_{axis}", f"place in the plane, {axis}", meaning, section=SECTION, one_of="plane", which=axis)
 
 
 def relation_heads_of(run: Path, encoder_sha256: str) -> list[dict[str, object]]:

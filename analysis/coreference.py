@@ -4,13 +4,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
-from headscope.analysis.folds import FOLDS, held_out
-from headscope.contracts import Facts
+from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.statistics import FOLDS, held_out, interval, poisson_weights, require_replicates
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.mentions import BASELINES, KINDS
 
+SECTION = Section("coreference", "coreference")
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
 COLUMNS = ("all", *KINDS)
 
@@ -28,8 +28,8 @@ class CoreferenceHeads(Analysis):
         rows = len(COUNTINGS) * self.maps + len(BASELINES)
         self.add_sum("correct", FOLDS, rows, len(COLUMNS))
         self.add_sum("count", FOLDS, len(COLUMNS))
-        self.add_sum("drawn_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
-        self.add_sum("drawn_count", replicates, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("resampled_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, len(COLUMNS), dtype=torch.float32)
 
     def update(self, batch: AttentionBatch) -> None:
         heads, scored = batch.gold["mention_heads"], batch.gold["antecedents"] > 0
@@ -45,17 +45,17 @@ class CoreferenceHeads(Analysis):
         self.correct += torch.einsum("bf,brc->frc", fold, document_right)
         self.count += fold.T @ document_count
         weights = poisson_weights(document, self.replicates, self.seed)
-        self.drawn_correct += (weights @ document_right.flatten(1)).view_as(self.drawn_correct)
-        self.drawn_count += weights @ document_count
+        self.resampled_correct += (weights @ document_right.flatten(1)).view_as(self.resampled_correct)
+        self.resampled_count += weights @ document_count
 
     def compute(self) -> Findings:
-        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
         shares, count = 100 * self.correct.sum(0) / self.count.sum(0), self.count.sum(0)
         chosen = {name: self._best(place) for place, name in enumerate(COUNTINGS)}
         rows = {name: len(COUNTINGS) * self.maps + place for place, name in enumerate(BASELINES)}
         rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
         table = [
-            {"row": name, "head": head_name(row % self.maps, self.heads) if row in chosen.values() else None}
+            {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
             | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
             | {"low": float(low[row, 0]), "high": float(high[row, 0])}
             | {"held_out": self._held_out(row) if row in chosen.values() else None}
@@ -68,19 +68,20 @@ class CoreferenceHeads(Analysis):
             for place, column in enumerate(COLUMNS)
             if count[place]
         ]
-        heads = {
-            f"{name}:{column}": {
-                "value": self.grid(shares[part, place]),
-                "n": self.grid(count[place].expand(self.maps)),
-                "low": self.grid(low[part, place]),
-                "high": self.grid(high[part, place]),
-            }
+        heads = by_name(
+            HeadValues(
+                antecedents_found(name, column),
+                value=self.grid(shares[part, place]),
+                n=self.grid(count[place].expand(self.maps)),
+                low=self.grid(low[part, place]),
+                high=self.grid(high[part, place]),
+            )
             for name, part in zip(COUNTINGS, self.map_slices(len(COUNTINGS)), strict=True)
             for place, column in enumerate(COLUMNS)
             if count[place]
-        }
+        )
         metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
-        return {"metrics": metrics, "tables": {"coreference": table, "coreference_intervals": intervals}, "heads": heads}
+        return Findings(metrics, {"coreference": table, "coreference_intervals": intervals}, heads)
 
     def _best(self, counting: int) -> int:
         """The row of the best head over all mentions."""
@@ -90,6 +91,23 @@ class CoreferenceHeads(Analysis):
     def _held_out(self, row: int) -> float | None:
         start = row // self.maps * self.maps
         return held_out(self.correct[:, start : start + self.maps, 0], self.count[:, 0])
+
+
+def antecedents_found(counting: str, column: str) -> Quantity:
+    """The accuracy over the mentions of a kind, in one of the two countings."""
+    among = {"coreference": "earlier mentions", "coreference_any_word": "all other words"}[counting]
+    label = "antecedents (%)" if counting == "coreference" else "antecedents among all words (%)"
+    return Quantity(
+        f"{counting}:{column}",
+        f"{label}, {column}",
+        f"Mentions ({column}) that attend most, among {among}, to one of their antecedents.",
+        unit="%",
+        better="high",
+        section=SECTION,
+        one_of=counting,
+        which=column,
+        headline=(counting, column) == ("coreference", COLUMNS[0]),
+    )
 
 
 def antecedent_found(

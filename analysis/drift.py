@@ -4,11 +4,20 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
-from headscope.contracts import Facts
+from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.statistics import interval, poisson_weights, require_replicates
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
+
+COSINE = Quantity(
+    "cosine",
+    "cosine with the fine-tuned model",
+    "Cosine between the head's maps before and after fine-tuning; 1 is no change.",
+    better="low",
+    section=Section("drift", "change after fine-tuning"),
+    headline=True,
+)
 
 
 class HeadDrift(Analysis):
@@ -19,39 +28,39 @@ class HeadDrift(Analysis):
     def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         if not facts.tuned:
-            raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned=.")
+            raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned.name=.")
         self.replicates, self.seed = require_replicates(replicates), seed
         maps = self.layers * self.heads
         self.add_sum("total", maps)
         self.add_sum("inputs")
-        self.add_sum("drawn_total", replicates, maps)
-        self.add_sum("drawn_inputs", replicates)
+        self.add_sum("resampled_total", replicates, maps)
+        self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
         cosines = map_cosines(flat_maps(batch), batch.tuned_maps.flatten(1, 2), batch.mask).double()
         weights = poisson_weights(batch.index, self.replicates, self.seed).double()
         self.total += cosines.sum(0)
         self.inputs += len(cosines)
-        self.drawn_total += weights @ cosines
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_total += weights @ cosines
+        self.resampled_inputs += weights.sum(1)
 
     def compute(self) -> Findings:
         means = self.total / self.inputs
-        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
         by_layer = means.reshape(self.layers, self.heads).mean(1).tolist()
         rows = [{"layer": layer, "mean_cosine": value} for layer, value in enumerate(by_layer, start=1)]
-        return {
-            "metrics": {"mean_cosine": float(means.mean()), "least_cosine": float(means.min())},
-            "tables": {"drift_by_layer": rows},
-            "heads": {
-                "cosine": {
-                    "value": self.grid(means),
-                    "n": self.grid(self.inputs.expand(len(means))),
-                    "low": self.grid(low),
-                    "high": self.grid(high),
-                }
-            },
-        }
+        values = HeadValues(
+            COSINE,
+            value=self.grid(means),
+            n=self.grid(self.inputs.expand(len(means))),
+            low=self.grid(low),
+            high=self.grid(high),
+        )
+        return Findings(
+            metrics={"mean_cosine": float(means.mean()), "least_cosine": float(means.min())},
+            tables={"drift_by_layer": rows},
+            heads=by_name([values]),
+        )
 
 
 def map_cosines(

@@ -6,17 +6,25 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
+from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.links import largest, link_attention, link_places
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
 from headscope.errors import ConfigError
 
+SECTION = Section("features", "linguistic features", prefix="features:")  # surface patterns have attention_to_cls too
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
 FROM_CLS = [f"cls_to_{name}" for name in FEATURES]
 ALONG = [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
 QUANTITIES = (*TO_FEATURE, *FROM_CLS, *ALONG)
+LINK_LABELS = {
+    "verb_subject_forward": ("verb to subject", "Attention from a verb to its subject."),
+    "verb_subject_backward": ("subject to verb", "Attention from a subject to its verb."),
+    "noun_pronoun_forward": ("noun to pronoun", "Attention from a noun to a pronoun."),
+    "noun_pronoun_backward": ("pronoun to noun", "Attention from a pronoun to a noun."),
+}
+TUNED, CHANGE = "tuned_", "change_"
 
 
 class FeatureAttention(Analysis):
@@ -29,7 +37,7 @@ class FeatureAttention(Analysis):
         super().__init__(facts)
         if not facts.features:
             raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.")
-        self.models = ("", "tuned_") if facts.tuned else ("",)
+        self.models = ("", TUNED) if facts.tuned else ("",)
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
 
@@ -49,22 +57,45 @@ class FeatureAttention(Analysis):
             for q, name in enumerate(QUANTITIES)
         }
         if len(self.models) > 1:
-            grids |= {f"change_{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
+            grids |= {f"{CHANGE}{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
         rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
         heads = {
-            name: {"value": self.grid(mean), "n": self.grid(torch.full_like(mean, count))}
+            name: HeadValues(meaning(name), self.grid(mean), self.grid(torch.full_like(mean, count)))
             for name, (mean, count) in grids.items()
             if count
         }
-        return {"tables": {"features": rows}, "heads": heads}
+        return Findings(tables={"features": rows}, heads=heads)
 
-    def _row(self, name: str, quantity: int, means: Tensor, count: int) -> dict[str, object]:
+    def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
         first = means.shape[2] - self.heads if name in FROM_CLS else 0
         best = first + int(means[0, quantity, first:].argmax())
         values = means[:, quantity, first:].mean(1).tolist()
-        row = {"quantity": name, "mean": values[0], "highest_head": head_name(best, self.heads)}
+        row = {"quantity": name, "mean": values[0], "highest_head": head_at(best, self.heads)}
         return row | ({"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}) | {"n": count}
+
+
+def meaning(name: str) -> Quantity:
+    """What a quantity of this analysis is called and means."""
+    plain = name.replace("_", " ")
+    if name.startswith(TUNED):
+        label, text = f"{plain.removeprefix('tuned ')}, fine-tuned", "The same in the fine-tuned model."
+    elif name.startswith(CHANGE):
+        label, text = (
+            f"change of {plain.removeprefix('change ')}",
+            "The value in the fine-tuned model minus that in this one.",
+        )
+    elif name in TO_FEATURE:
+        feature = plain.removeprefix("attention to ")
+        label = f"attention to {feature}"
+        text = f"Attention that a {feature} token gets from all tokens, the largest where there are several."
+    elif name in FROM_CLS:
+        feature = plain.removeprefix("cls to ")
+        label = f"[CLS] to {feature}"
+        text = f"Attention from [CLS] to a {feature} token, the largest where there are several."
+    else:
+        label, text = LINK_LABELS[name]
+    return Quantity(name, label, text, better="high", section=SECTION)
 
 
 def feature_values(

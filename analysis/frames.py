@@ -5,17 +5,34 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.analysis.analysis import Findings, flat_maps, head_name
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
+from headscope.analysis.base import DrawsMaps, flat_maps
 from headscope.analysis.links import largest, link_attention, link_places
-from headscope.analysis.shown_maps import ShowsMaps
-from headscope.contracts import Facts
+from headscope.analysis.statistics import interval, poisson_weights, require_replicates
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 
+SECTION = Section("frames", "frame semantics")
 DIRECTIONS = ("target_to_element", "element_to_target")
+QUANTITIES = {
+    "target_to_element": Quantity(
+        "frame_target_to_element",
+        "frames, target to element",
+        "Largest attention from a frame's target to its core elements, averaged over sentences.",
+        better="high",
+        section=SECTION,
+        headline=True,
+    ),
+    "element_to_target": Quantity(
+        "frame_element_to_target",
+        "frames, element to target",
+        "Largest attention from a frame's core elements to its target, averaged over sentences.",
+        better="high",
+        section=SECTION,
+    ),
+}
 
 
-class FrameHeads(ShowsMaps):
+class FrameHeads(DrawsMaps):
     """Per input the largest attention among the linked token pairs; averaged over inputs. The highest heads are marked."""
 
     kind = "frames"
@@ -23,30 +40,30 @@ class FrameHeads(ShowsMaps):
     def __init__(self, facts: Facts, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         self.percentile, self.replicates, self.seed = percentile, require_replicates(replicates), seed
-        self.filters, self.shown = facts.filters, facts.drawn
+        self.filters = facts.filters
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
         self.add_sum("inputs")
-        self.add_sum("drawn_total", replicates, len(DIRECTIONS) * maps)
-        self.add_sum("drawn_inputs", replicates)
-        self.keep_maps_of(self.shown, [len(sentence.tokens) for sentence in self.shown])
+        self.add_sum("resampled_total", replicates, len(DIRECTIONS) * maps)
+        self.add_sum("resampled_inputs", replicates)
+        self.keep_maps_of(facts.drawn, [len(one.tokens) for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
         values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
         weights = poisson_weights(batch.index, self.replicates, self.seed).double()
         self.total += values.sum(0)
         self.inputs += len(values)
-        self.drawn_total += weights @ values.flatten(1)
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_total += weights @ values.flatten(1)
+        self.resampled_inputs += weights.sum(1)
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
         means = (self.total / self.inputs).cpu()
-        low, high = interval(self.drawn_total, self.drawn_inputs[:, None])
+        low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {
-                "head": head_name(place, self.heads),
+                "head": head_at(place, self.heads),
                 "direction": direction,
                 "score": float(means[d, place]),
                 "low": float(low[part][place]),
@@ -56,35 +73,40 @@ class FrameHeads(ShowsMaps):
             for place in (means[d] > marks[d]).nonzero().flatten().tolist()
         ]
         rows.sort(key=lambda row: -row["score"])
-        return {
-            "metrics": {f"highest_{direction}": float(means[d].max()) for d, direction in enumerate(DIRECTIONS)}
+        return Findings(
+            metrics={f"highest_{direction}": float(means[d].max()) for d, direction in enumerate(DIRECTIONS)}
             | {"marked_heads": len({row["head"] for row in rows})},
-            "tables": {
+            tables={
                 "marked": rows,
                 "filters": [{"targets": reason, "removed": count} for reason, count in self.filters.items()]
                 + [{"targets": "left", "removed": int(self.inputs)}],
-                "example_maps": self._example_maps({row["head"] for row in rows}),
             },
-            "heads": {
-                f"frame_{direction}": {
-                    "value": self.grid(means[d]),
-                    "n": self.grid(self.inputs.expand(self.layers * self.heads)),
-                    "low": self.grid(low[part]),
-                    "high": self.grid(high[part]),
-                }
+            heads=by_name(
+                HeadValues(
+                    QUANTITIES[direction],
+                    value=self.grid(means[d]),
+                    n=self.grid(self.inputs.expand(self.layers * self.heads)),
+                    low=self.grid(low[part]),
+                    high=self.grid(high[part]),
+                )
                 for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
-            },
-        }
+            ),
+            drawings={"example_maps": self._example_maps({row["head"] for row in rows})},
+        )
 
-    def _example_maps(self, heads: set[str]) -> list[dict[str, object]]:
+    def _example_maps(self, heads: set[str]) -> list[Row]:
         """The first input's map of each marked head."""
-        found = []
-        for name in sorted(heads):
-            layer, head = map(int, name.split("-"))
-            tokens = list(self.shown[0].tokens)
-            grid = self.shown_maps[0, (layer - 1) * self.heads + head - 1, : len(tokens), : len(tokens)]
-            found.append({"head": name, "frame": self.shown[0].title, "tokens": tokens, "attention": grid.tolist()})
-        return found
+        first = self.drawn[0]
+        size = len(first.tokens)
+        return [
+            {
+                "head": name,
+                "frame": first.title,
+                "tokens": list(first.tokens),
+                "attention": self.drawn_map(0, name)[:size, :size].tolist(),
+            }
+            for name in sorted(heads)
+        ]
 
 
 def frame_values(maps: Float[Tensor, "batch map token token"], links: Tensor) -> Float[Tensor, "batch direction map"]:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import fisher_exact, spearmanr
 
-from headscope.analysis.significance import holm
+from headscope.analysis.statistics import holm
 
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"

@@ -4,13 +4,23 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.analysis import Findings, flat_maps
-from headscope.analysis.input_means import InputMeans
-from headscope.contracts import Facts
+from headscope.analysis.base import InputMeans, flat_maps
+from headscope.contracts import Facts, Findings, Quantity, Section
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
 
+SECTION = Section("gradients", "gradient importance of attention")
 CLASSES = ("sep", "punctuation", "other")
+QUANTITIES = tuple(
+    Quantity(
+        f"importance_of_{name}",
+        f"gradient, attention to {name}",
+        f"Mean size of the gradient of the masked-LM loss at attention to {name} tokens.",
+        better="high",
+        section=SECTION,
+    )
+    for name in CLASSES
+)
 
 
 class TargetImportance(InputMeans):
@@ -20,16 +30,13 @@ class TargetImportance(InputMeans):
     takes = "gradients"
 
     def __init__(self, facts: Facts) -> None:
-        super().__init__(facts, [f"importance_of_{name}" for name in CLASSES])
+        super().__init__(facts, QUANTITIES)
 
     def update(self, batch: AttentionBatch) -> None:
         self.count(*mean_by_target(flat_maps(batch), batch.mask, batch.gold["token_class"]))
 
     def compute(self) -> Findings:
-        return {
-            "metrics": {name: float(mean.mean()) for name, mean in self.means().items()},
-            "heads": self.mean_grids(),
-        }
+        return Findings({name: float(mean.mean()) for name, mean in self.means().items()}, heads=self.head_values())
 
 
 def mean_by_target(

@@ -1,17 +1,21 @@
 """Which pattern each head shows on how many inputs (Kovaleva, section 4.1), as a trained network sees it."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
-from headscope.contracts import Facts
+from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.statistics import interval, poisson_weights, require_replicates
+from headscope.contracts import ChildRun, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
 
+SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
+TUNED = "tuned_"
 OUTCOMES = (*CLASSES, ABSTAINED)
 
 
@@ -31,14 +35,14 @@ class PatternShares(Analysis):
             raise ConfigError(f"analyses: confidence={confidence}: expected a probability.")
         self.classifier, self.confidence = classifier.eval().requires_grad_(False), confidence
         self.replicates, self.seed = require_replicates(replicates), seed
-        self.models = ("", "tuned_") if facts.tuned else ("",)
+        self.models = ("", TUNED) if facts.tuned else ("",)
         maps = self.layers * self.heads
         self.add_sum("counts", len(self.models), len(OUTCOMES), maps)
         self.add_sum("sure", len(self.models), maps)
         self.add_sum("inputs")
         self.add_sum("no_number")
-        self.add_sum("drawn_counts", replicates, len(self.models), len(OUTCOMES), maps, dtype=torch.float32)
-        self.add_sum("drawn_inputs", replicates)
+        self.add_sum("resampled_counts", replicates, len(self.models), len(OUTCOMES), maps, dtype=torch.float32)
+        self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.index, self.replicates, self.seed)
@@ -48,9 +52,9 @@ class PatternShares(Analysis):
             self.no_number += (~sure.isfinite()).sum()
             self.counts[place] += outcomes.sum(0, dtype=torch.float64)
             self.sure[place] += sure.sum(0, dtype=torch.float64)
-            self.drawn_counts[:, place] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
+            self.resampled_counts[:, place] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
         self.inputs += len(batch.mask)
-        self.drawn_inputs += weights.sum(1)
+        self.resampled_inputs += weights.sum(1)
 
     def _outcomes(
         self,
@@ -68,35 +72,62 @@ class PatternShares(Analysis):
         if self.no_number:
             raise InputError(f"analyses: {int(self.no_number)} attention maps hold NaN, so that they have no pattern.")
         shares = self.counts / self.inputs
-        low, high = interval(self.drawn_counts.double(), self.drawn_inputs[:, None, None, None])
+        low, high = interval(self.resampled_counts.double(), self.resampled_inputs[:, None, None, None])
         counted = self.grid(self.inputs.expand(shares.shape[-1]))
-        heads = {
-            f"{model}pattern:{name}": {
-                "value": self.grid(shares[m, n]),
-                "n": counted,
-                "low": self.grid(low[m, n]),
-                "high": self.grid(high[m, n]),
-            }
+        heads = [
+            HeadValues(
+                pattern_share(model, name),
+                value=self.grid(shares[m, n]),
+                n=counted,
+                low=self.grid(low[m, n]),
+                high=self.grid(high[m, n]),
+            )
             for m, model in enumerate(self.models)
             for n, name in enumerate(OUTCOMES)
-        }
-        heads |= {
-            f"{model}pattern_confidence": {"value": self.grid(self.sure[m] / self.inputs), "n": counted}
+        ]
+        heads += [
+            HeadValues(pattern_confidence(model), self.grid(self.sure[m] / self.inputs), counted)
             for m, model in enumerate(self.models)
-        }
+        ]
         means = shares.reshape(len(self.models), len(OUTCOMES), self.layers, self.heads).mean(-1)
-        return {
-            "metrics": {
+        return Findings(
+            metrics={
                 f"{model}{name}": 100 * float(means[m, n].mean())
                 for m, model in enumerate(self.models)
                 for n, name in enumerate(OUTCOMES)
             },
-            "tables": {"patterns_by_layer": layer_rows(means, [model.rstrip("_") or "model" for model in self.models])},
-            "heads": heads,
-        }
+            tables={"patterns_by_layer": layer_rows(means, [model.rstrip("_") or "model" for model in self.models])},
+            heads=by_name(heads),
+        )
 
 
-def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str]) -> list[dict[str, object]]:
+def pattern_share(model: str, name: str) -> Quantity:
+    """How often a head shows a pattern; `model` is the prefix of the second model's quantities, or nothing."""
+    return Quantity(
+        f"{model}pattern:{name}",
+        f"share of {name.replace('_', ' ')} maps" + (", fine-tuned" if model else ""),
+        "The same share in the fine-tuned model."
+        if model
+        else f"Share of inputs whose map the classifier calls {name.replace('_', ' ')}.",
+        better="high",
+        section=SECTION,
+        one_of=f"{model}pattern" if name != ABSTAINED else f"{model}no_pattern",
+        which=name,
+    )
+
+
+def pattern_confidence(model: str) -> Quantity:
+    """How sure the classifier is of a head's maps."""
+    text = "How sure the classifier of patterns is of its class, on average."
+    return Quantity(
+        f"{model}pattern_confidence",
+        "confidence of the pattern" + (", fine-tuned" if model else ""),
+        "The same in the fine-tuned model." if model else text,
+        section=SECTION,
+    )
+
+
+def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str]) -> list[Row]:
     """The shares of each layer's maps, in percent; then those of all layers."""
     rows = []
     for model, shares in zip(models, 100 * means, strict=True):
@@ -106,3 +137,43 @@ def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str]) -
             for layer, column in whole.items()
         ]
     return rows
+
+
+def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
+    """Several tasks as one (Figure 2): the shares of all maps of each task and model, and those of each layer."""
+    by_layer = [{"task": part.value, **row} for part in parts for row in part.results.tables["patterns_by_layer"]]
+    whole = [{key: row[key] for key in ("task", "model", *OUTCOMES)} for row in by_layer if row["layer"] == "all"]
+    inputs = {part.value: part.results.provenance.examples["test"] for part in parts}
+    published = {part.value: part.results.provenance.config["published"].get("test/heterogeneous") for part in parts}
+    rows = [
+        {**row, "inputs": inputs[row["task"]], "heterogeneous, published bound": published[row["task"]]} for row in whole
+    ]
+    names = {"model": "", "tuned": "tuned "}
+    meanings = {name: quantity for part in parts for name, quantity in part.results.quantities.items()}
+    return Findings(
+        metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
+        tables={"summary": rows, "patterns_by_layer": by_layer},
+        heads=mean_heads([row for part in parts for row in part.heads], meanings),
+    )
+
+
+def mean_heads(rows: Sequence[Row], meanings: Mapping[str, Quantity]) -> dict[str, HeadValues]:
+    """Every quantity of each head over the inputs of all tasks together."""
+    sums: dict[str, dict[tuple[int, int], list[float]]] = {}
+    for row in rows:
+        cell = sums.setdefault(row["quantity"], {}).setdefault((int(row["layer"]), int(row["head"])), [0.0, 0.0])
+        cell[0] += float(row["n"]) * float(row["value"])
+        cell[1] += float(row["n"])
+    return {
+        name: HeadValues(
+            meanings[name],
+            _grid({head: total / inputs for head, (total, inputs) in cells.items()}),
+            _grid({head: inputs for head, (_, inputs) in cells.items()}),
+        )
+        for name, cells in sums.items()
+    }
+
+
+def _grid(cells: Mapping[tuple[int, int], float]) -> list[list[float]]:
+    layers, heads = (max(axis) for axis in zip(*cells, strict=True))
+    return [[cells[layer, head] for head in range(1, heads + 1)] for layer in range(1, layers + 1)]

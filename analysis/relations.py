@@ -1,20 +1,20 @@
 """Dependency relations by single heads (Clark, section 4.2, Table 1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.analysis import Findings, flat_maps, head_name
-from headscope.analysis.bootstrap import interval, poisson_weights, require_replicates
-from headscope.analysis.folds import FOLDS, held_out
-from headscope.analysis.shown_maps import ShowsMaps
-from headscope.analysis.significance import holm, mcnemar
-from headscope.contracts import Facts
+from headscope.analysis.base import DrawsMaps, flat_maps
+from headscope.analysis.statistics import FOLDS, held_out, holm, interval, mcnemar, poisson_weights, require_replicates
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, did_you_mean, require_choice
 
+SECTION = Section("relations", "dependency relations")
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")
 OFFSETS = tuple(offset for offset in range(-5, 6) if offset)
 ALL = "all"
@@ -22,7 +22,7 @@ NOT_SCORED = ("punct", "root")
 POSSESSIVE = ("poss", "nmod:poss")
 
 
-class RelationHeads(ShowsMaps):
+class RelationHeads(DrawsMaps):
     """How often the word that a head attends to most is the gold head, per relation, head and direction."""
 
     kind = "treebank"
@@ -42,7 +42,6 @@ class RelationHeads(ShowsMaps):
         self.released_possessive, self.min_count = possessive == "released", min_count
         self.replicates, self.seed = require_replicates(replicates), seed
         self.names, members = relation_rows(facts.relations, relations, subtypes)
-        self.shown = facts.drawn
         clitic = [name in POSSESSIVE for name in facts.relations]
         self.register_buffer("members", members, persistent=False)
         self.register_buffer("is_possessive", torch.tensor(clitic), persistent=False)
@@ -51,9 +50,9 @@ class RelationHeads(ShowsMaps):
         self.add_sum("count", FOLDS, rows)
         self.add_sum("offset_correct", len(OFFSETS), rows)
         self.add_sum("both_correct", maps, len(OFFSETS), rows)
-        self.add_sum("drawn_correct", replicates, maps, rows, dtype=torch.float32)
-        self.add_sum("drawn_count", replicates, rows, dtype=torch.float32)
-        self.keep_maps_of(self.shown, [len(sentence.tokens) + 1 for sentence in self.shown])
+        self.add_sum("resampled_correct", replicates, maps, rows, dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, rows, dtype=torch.float32)
+        self.keep_maps_of(facts.drawn, [len(one.tokens) + 1 for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
         heads, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
@@ -76,13 +75,13 @@ class RelationHeads(ShowsMaps):
             1, (len(OFFSETS), -1)
         )
         weights = poisson_weights(batch.index, self.replicates, self.seed)
-        self.drawn_correct += (weights @ sentence_right.flatten(1)).view_as(self.drawn_correct)
-        self.drawn_count += weights @ sentence_count
+        self.resampled_correct += (weights @ sentence_right.flatten(1)).view_as(self.resampled_correct)
+        self.resampled_count += weights @ sentence_count
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
         correct, count = self.correct.sum(0), self.count.sum(0)
-        low, high = (100 * end for end in interval(self.drawn_correct, self.drawn_count[:, None]))
+        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
         rows = [self._row(place, low, high) for place in range(len(self.names)) if count[place] >= self._least(place)]
         tested = [row for row in rows if row["relation"] != ALL]
         corrected = holm([row["p"] for row in tested])
@@ -90,32 +89,34 @@ class RelationHeads(ShowsMaps):
         rows += [{**row, "p_holm": p} for row, p in zip(tested, corrected, strict=True)]
         rows.sort(key=lambda row: (row["relation"] != ALL, -row["n"], row["relation"]))
         overall = next((row for row in rows if row["relation"] == ALL), {})
-        return {
-            "metrics": {
+        return Findings(
+            metrics={
                 "all_best_head": overall.get("accuracy", float("nan")),
                 "all_best_offset": overall.get("baseline", float("nan")),
                 "relations_above_offset": sum(
                     row["p_holm"] < 0.05 and row["accuracy"] > row["baseline"] for row in rows if row["relation"] != ALL
                 ),
             },
-            "tables": {"relation_heads": rows, "drawings": self._drawings(rows)},
-            "heads": {
-                f"relation:{name}:{direction}": {
-                    "value": self.grid(100 * correct[maps, place] / count[place]),
-                    "n": self.grid(count[place].expand(self.layers * self.heads)),
-                    "low": self.grid(low[maps, place]),
-                    "high": self.grid(high[maps, place]),
-                }
+            tables={"relation_heads": rows},
+            heads=by_name(
+                HeadValues(
+                    governor_found(name, direction),
+                    value=self.grid(100 * correct[maps, place] / count[place]),
+                    n=self.grid(count[place].expand(self.layers * self.heads)),
+                    low=self.grid(low[maps, place]),
+                    high=self.grid(high[maps, place]),
+                )
                 for place, name in enumerate(self.names)
                 for direction, maps in zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True)
                 if count[place]
-            },
-        }
+            ),
+            drawings={"attention_lines": self._drawings(rows)},
+        )
 
     def _least(self, place: int) -> int:
         return 1 if self.names[place] == ALL else max(1, self.min_count)
 
-    def _row(self, place: int, low: object, high: object) -> dict[str, object]:
+    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
         """The best head of a relation beside the best fixed offset."""
         correct, count = self.correct[:, :, place], self.count[:, place]
         best = int(correct.sum(0).argmax())
@@ -125,7 +126,7 @@ class RelationHeads(ShowsMaps):
         direction, map_place = divmod(best, self.layers * self.heads)
         return {
             "relation": self.names[place],
-            "head": head_name(map_place, self.heads),
+            "head": head_at(map_place, self.heads),
             "direction": DIRECTIONS[direction],
             "accuracy": 100 * right / words,
             "low": float(low[best, place]),
@@ -137,24 +138,40 @@ class RelationHeads(ShowsMaps):
             "n": words,
         }
 
-    def _drawings(self, rows: Sequence[Mapping]) -> list[dict[str, object]]:
+    def _drawings(self, rows: Sequence[Row]) -> list[Row]:
         """For the best head of each relation, its attention in a sentence that has the relation."""
         drawings = []
         for row in rows:
             member = self.members[:, self.names.index(row["relation"])].tolist()
-            links = [[w for w, r in enumerate(s.relations, 1) if member[r] and s.governors[w - 1]] for s in self.shown]
+            links = [[w for w, r in enumerate(s.relations, 1) if member[r] and s.governors[w - 1]] for s in self.drawn]
             if row["relation"] == ALL or not any(links):
                 continue
             sentence = max(range(len(links)), key=lambda place: len(links[place]))
-            layer, head = map(int, row["head"].split("-"))
-            size, shown = len(self.shown[sentence].tokens) + 1, self.shown[sentence]
-            grid = self.shown_maps[sentence, (layer - 1) * self.heads + head - 1, 1:size, 1:size]
-            pairs = [[word, shown.governors[word - 1]] for word in links[sentence]]
+            drawn = self.drawn[sentence]
+            size = len(drawn.tokens) + 1
+            grid = self.drawn_map(sentence, row["head"])[1:size, 1:size]
+            pairs = [[word, drawn.governors[word - 1]] for word in links[sentence]]
             drawings.append(
                 {key: row[key] for key in ("relation", "head", "direction")}
-                | {"words": list(shown.tokens), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
+                | {"words": list(drawn.tokens), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
             )
         return drawings
+
+
+def governor_found(relation: str, direction: str) -> Quantity:
+    """The accuracy of a relation in one direction."""
+    way = "attend most to their gold head" if direction == DIRECTIONS[0] else "get most attention from their gold head"
+    return Quantity(
+        f"relation:{relation}:{direction}",
+        f"{relation} (%), from {direction.replace('_', ' ')}",
+        f"Words with the relation {relation} that {way}.",
+        unit="%",
+        better="high",
+        section=SECTION,
+        one_of="relation",
+        which=f"{relation}:{direction}",
+        headline=(relation, direction) == (ALL, DIRECTIONS[0]),
+    )
 
 
 def relation_rows(

@@ -6,16 +6,46 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.analysis import Findings, flat_maps
+from headscope.analysis.base import InputMeans, flat_maps
 from headscope.analysis.entropy import row_entropy
-from headscope.analysis.input_means import InputMeans
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, Quantity, Section
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import TOKEN_CLASSES
 
+SECTION = Section("surface", "surface patterns")
 OFFSETS = {"attention_to_previous": -1, "attention_to_current": 0, "attention_to_next": 1}
 CLASSES = {"attention_to_cls": "cls", "attention_to_sep": "sep", "attention_to_punctuation": "punctuation"}
-QUANTITIES = (*OFFSETS, *CLASSES, "sep_to_sep", "entropy", "cls_entropy")
+MEANINGS = {
+    "attention_to_previous": ("attention to the previous token", "Mean attention to the token before."),
+    "attention_to_current": ("attention to the same token", "Mean attention of a token to itself."),
+    "attention_to_next": ("attention to the next token", "Mean attention to the token after."),
+    "attention_to_cls": ("attention to [CLS]", "Mean attention to [CLS] from all tokens of a segment."),
+    "attention_to_sep": ("attention to [SEP]", "Mean attention to both [SEP] from all tokens of a segment."),
+    "attention_to_punctuation": (
+        "attention to periods and commas",
+        "Mean attention to all periods and commas of a segment.",
+    ),
+    "sep_to_sep": ("attention from [SEP] to [SEP]", "Mean attention of the [SEP] tokens to [SEP]."),
+}
+QUANTITIES = (
+    *(Quantity(name, *meaning, better="high", section=SECTION) for name, meaning in MEANINGS.items()),
+    Quantity(
+        "entropy",
+        "entropy (nats)",
+        "How broadly the head attends; the mean entropy of its rows.",
+        unit="nats",
+        section=SECTION,
+        headline=True,
+    ),
+    Quantity(
+        "cls_entropy",
+        "entropy of [CLS] (nats)",
+        "How broadly [CLS] attends; the entropy of its row.",
+        unit="nats",
+        section=SECTION,
+        headline=True,
+    ),
+)
 RELEASED_SMOOTHING = 0.0001
 
 
@@ -33,15 +63,15 @@ class SurfacePatterns(InputMeans):
 
     def compute(self) -> Findings:
         means = self.means()
-        return {
-            "metrics": {
+        return Findings(
+            metrics={
                 "heads_mostly_previous": int((means["attention_to_previous"] > 0.5).sum()),
                 "heads_mostly_next": int((means["attention_to_next"] > 0.5).sum()),
                 "cls_entropy_last_layer": float(means["cls_entropy"][-1].mean()),
             },
-            "tables": {"checks": published_sentences(means)},
-            "heads": self.mean_grids(),
-        }
+            tables={"checks": published_sentences(means)},
+            heads=self.head_values(),
+        )
 
 
 def surface_values(
@@ -61,7 +91,7 @@ def surface_values(
     has = {"sep_to_sep": of_class["sep"].any(1), "cls_entropy": of_class["cls"].any(1)}
     has |= {name: tokens > abs(offset) for name, offset in OFFSETS.items()}
     has |= {"attention_to_cls": has["cls_entropy"], "attention_to_sep": has["sep_to_sep"]}
-    return values, torch.stack([has.get(name, always) for name in QUANTITIES], 1)
+    return values, torch.stack([has.get(quantity.name, always) for quantity in QUANTITIES], 1)
 
 
 def near_attention(

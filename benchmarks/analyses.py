@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from benchmarks.samples import ready
 from benchmarks.timing import Comparison, interleaved
 from benchmarks.word_maps import plain_model
-from headscope.analysis.analysis import Analysis
+from headscope.analysis.base import Analysis
 from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums
 from headscope.analysis.surface import SurfacePatterns
 from headscope.data_modules.base import AttentionDataModule, HostBatch

@@ -71,7 +71,7 @@ class AttentionDataModule(pl.LightningDataModule):
         self.wanted: set[str] | None = None  # splits; all, until stages are required
         self.tuned_words = WordEncoder(tuned, maps, None, from_word, budget, self.units) if tuned else None
         if tuned:
-            require_same_shape(encoder, tuned)
+            encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
@@ -271,12 +271,3 @@ class AttentionDataModule(pl.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
         )
-
-
-def require_same_shape(one: FrozenEncoder, tuned: FrozenEncoder) -> None:
-    """Two models can be compared head by head where they have the same heads and read the same tokens."""
-    if (one.layers, one.heads) != (tuned.layers, tuned.heads):
-        shapes = f"{one.layers} × {one.heads} and {tuned.layers} × {tuned.heads}"
-        raise ConfigError(f"{one.name} and {tuned.name}: have {shapes} heads, so they cannot be compared head by head.")
-    if one.tokenizer().get_vocab() != tuned.tokenizer().get_vocab():
-        raise ConfigError(f"{one.name} and {tuned.name}: have different tokenizers, so they cannot be compared.")

@@ -13,7 +13,7 @@ from headscope.data_modules.batches.examples import Example
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates
-from headscope.errors import InputError, require_choice, require_limit
+from headscope.errors import DataError, require_choice, require_limit
 from headscope.files import data_files
 from headscope.progress import progress
 
@@ -41,7 +41,7 @@ class DocumentDataModule(AttentionDataModule):
         files = progress(self.files(), "reading")
         documents = [document for file in files for document in READERS[suffix_of(file)](file)][: self.limit]
         if not documents:
-            raise InputError(f"{self.path}: expected at least one document, found none.")
+            raise DataError(f"{self.path}: expected at least one document, found none.")
         tokenizer = self.encoder.tokenizer()
         parts = [
             (number, window)
@@ -53,7 +53,7 @@ class DocumentDataModule(AttentionDataModule):
         with_chains = [example for example in examples if (example.gold["antecedents"] > 0).any()]
         self.without_chains = len(examples) - len(with_chains)
         if not with_chains:
-            raise InputError(
+            raise DataError(
                 f"{self.path}: no document has a mention with an antecedent in its first {self.max_pieces} tokens."
             )
         if self.without_chains:
@@ -73,7 +73,7 @@ def document_files(path: str | Path) -> list[Path]:
     many, one = "*.conllu or *_conll files", "a *.conllu or *_conll file"
     files = data_files(path, lambda file: suffix_of(file) is not None, many, one, below=True)
     if not suffix_of(files[0]):
-        raise InputError(f"{files[0]}: expected a name that ends in .conllu or _conll.")
+        raise DataError(f"{files[0]}: expected a name that ends in .conllu or _conll.")
     # CoNLL-2012 comes with its documents twice: with gold and with automatic annotation.
     gold = any(file.name.endswith("_gold_conll") for file in files)
     return [file for file in files if not (gold and file.name.endswith("_auto_conll"))]

@@ -14,7 +14,7 @@ from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.framenet import FrameExample, Span, framenet_files, read_framenet
-from headscope.errors import InputError, require_limit
+from headscope.errors import DataError, require_limit
 from headscope.progress import progress
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class FrameDataModule(AttentionDataModule):
         kept = kept[: self.limit]
         if not kept:
             counts = ", ".join(f"{count} {reason}" for reason, count in self.removed.items())
-            raise InputError(f"{self.path}: none of {len(found)} annotated targets is left ({counts or 'none found'}).")
+            raise DataError(f"{self.path}: none of {len(found)} annotated targets is left ({counts or 'none found'}).")
         if any(element.core is None for example in kept for element in example.elements):
             log.warning("%s: does not say which elements are core, so all count as core.", self.path)
         return {"test": [Example((example.text,), {}, example) for example in kept]}

@@ -12,7 +12,7 @@ from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
-from headscope.errors import ConfigError, InputError, require_limit
+from headscope.errors import ConfigError, DataError, InputError, require_limit
 from headscope.progress import progress
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class SegmentDataModule(AttentionDataModule):
         self.short_articles = sum(len(article.paragraphs) < 2 for article in articles)
         pairs = paragraph_pairs(articles)
         if not pairs:
-            raise InputError(f"{self.path}: expected articles of two or more paragraphs, found none.")
+            raise DataError(f"{self.path}: expected articles of two or more paragraphs, found none.")
         if self.short_articles:
             log.warning("%s: left out %d articles of fewer than two paragraphs.", self.path, self.short_articles)
         return {"test": [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed)]}

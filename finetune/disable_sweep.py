@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.contracts import EncoderSpec, Facts, head_at
+from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.glue import require_task
@@ -27,6 +27,25 @@ from headscope.finetune.weighted_scores import main_score, resampled
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
 SHOWN_ENDS = 5
+
+
+SECTION = Section("ablation", "disabling heads")
+CHANGE = Quantity(
+    "change_without_head",
+    "change of the score when disabled",
+    "The task's score of the fine-tuned model with this head disabled, minus its score as it is.",
+    better="low",
+    section=SECTION,
+    headline=True,
+)
+IMPORTANCE = Quantity(
+    "gradient_importance",
+    "gradient importance",
+    "How much the fine-tuned model's loss depends on the head, by its gradient.",
+    better="high",
+    section=SECTION,
+    headline=True,
+)
 
 
 class DisableSweep(pl.LightningModule):
@@ -130,7 +149,7 @@ class DisableSweep(pl.LightningModule):
             metrics["importance_rank_correlation"] = float(spearmanr(found["importance"], -found["changes"]).statistic)
         return metrics
 
-    def findings(self) -> dict[str, object]:
+    def findings(self) -> Findings:
         found = self.found
         names = [self._name(index) for index in range(len(found["changes"]))]
         rows = [
@@ -146,9 +165,12 @@ class DisableSweep(pl.LightningModule):
         ]
         rows.sort(key=lambda row: -row["change"])
         ends = rows if len(rows) <= 2 * SHOWN_ENDS else rows[:SHOWN_ENDS] + rows[-SHOWN_ENDS:]
-        return {"tables": {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}, "heads": self._grids()}
+        tables = {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
+        if self.units == "layers":
+            return Findings(tables={**tables, "layers": self._layers()})
+        return Findings(tables=tables, heads=by_name(self._head_values()))
 
-    def _facts(self) -> dict[str, object]:
+    def _facts(self) -> Row:
         return {
             "units": self.units,
             "how": self.how,
@@ -161,15 +183,26 @@ class DisableSweep(pl.LightningModule):
     def _name(self, index: int) -> str:
         return head_at(index, self.heads) if self.units == "heads" else f"layer {index + 1}"
 
-    def _grids(self) -> dict[str, object]:
-        per_layer = self.heads if self.units == "heads" else 1
-        quantity = f"change_without_{self.units.removesuffix('s')}"
-        columns = {"value": "changes", "low": "low", "high": "high"}
-        grids = {quantity: {name: self.found[key].reshape(self.layers, per_layer).tolist() for name, key in columns.items()}}
-        grids[quantity]["n"] = np.full((self.layers, per_layer), self.found["examples"]).tolist()
+    def _layers(self) -> list[Row]:
+        """One row per layer, in order: heads.csv is about heads only."""
+        names = {"change": "changes", "low": "low", "high": "high"}
+        return [
+            {"layer": layer + 1} | {name: float(self.found[key][layer]) for name, key in names.items()}
+            | {"n": self.found["examples"]}
+            for layer in range(self.layers)
+        ]  # fmt: skip
+
+    def _head_values(self) -> Iterator[HeadValues]:
+        shape = (self.layers, self.heads)
+        yield HeadValues(
+            CHANGE,
+            value=self.found["changes"].reshape(shape).tolist(),
+            n=np.full(shape, self.found["examples"]).tolist(),
+            low=self.found["low"].reshape(shape).tolist(),
+            high=self.found["high"].reshape(shape).tolist(),
+        )
         if self.found["importance"] is not None:
-            grids["gradient_importance"] = {"value": self.found["importance"].reshape(self.layers, per_layer).tolist()}
-        return grids
+            yield HeadValues(IMPORTANCE, self.found["importance"].reshape(shape).tolist())
 
 
 def digest(identity: str, tokens: Tensor) -> str:

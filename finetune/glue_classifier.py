@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_with_warmup
 
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.data_modules.glue import require_task
 from headscope.files import appears_whole
@@ -42,7 +42,7 @@ class GlueClassifier(pl.LightningModule):
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
-        self.rows: list[dict[str, object]] = []
+        self.rows: list[Row] = []
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
         with self._heads():
@@ -93,9 +93,9 @@ class GlueClassifier(pl.LightningModule):
         )
         self.predictions.reset()
 
-    def findings(self) -> dict[str, object]:
+    def findings(self) -> Findings:
         """What the model says of each dev example, as a file."""
-        return {"files": {"predictions.csv": self.rows}}
+        return Findings(files={"predictions.csv": self.rows})
 
     def configure_optimizers(self) -> dict[str, object]:
         named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]

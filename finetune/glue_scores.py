@@ -7,6 +7,7 @@ from torch import Tensor
 from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
 from torchmetrics.functional.classification import binary_f1_score, multiclass_accuracy
 
+from headscope.contracts import Row
 from headscope.data_modules.readers.glue import Task
 
 
@@ -40,7 +41,7 @@ def _spearman(found: Tensor, labels: Tensor, task: Task) -> Tensor:
 SCORES = {"f1": _f1, "accuracy": _accuracy, "pearson": _pearson, "spearman": _spearman}
 
 
-def prediction_rows(index: Tensor, logits: Tensor, labels: Tensor, task: Task) -> list[dict[str, object]]:
+def prediction_rows(index: Tensor, logits: Tensor, labels: Tensor, task: Task) -> list[Row]:
     """One row per input: gold, prediction, and the probability of each label."""
     names: Sequence[str] = task.labels or ()
     rows = []

@@ -194,9 +194,8 @@ def by_name(values: Iterable[HeadValues]) -> dict[str, HeadValues]:
 def joined(findings: Iterable[Findings]) -> Findings:
     """The findings of several analyses as one."""
     found = list(findings)
-    return Findings(**{
-        one.name: {key: value for part in found for key, value in getattr(part, one.name).items()} for one in fields(Findings)
-    })  # fmt: skip
+    names = [one.name for one in fields(Findings)]
+    return Findings(**{name: {key: one for part in found for key, one in getattr(part, name).items()} for name in names})
 
 
 @dataclass(frozen=True)
@@ -224,6 +223,10 @@ class Provenance(Source):
     packages: Mapping[str, str | None] = field(default_factory=dict)
     hardware: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def as_source(self) -> Source:
+        """Without what was the run's own."""
+        return Source(**{one.name: getattr(self, one.name) for one in fields(Source)})
 
 
 @dataclass(frozen=True)
@@ -264,6 +267,16 @@ class RunResults:
             drawings=content.get("drawings", {}),
             runs=content.get("runs", {}),
         )
+
+
+@dataclass(frozen=True)
+class ChildRun:
+    """A finished run inside a run: the row of a table that it is, the value that the row was run for, and what it left."""
+
+    row: str
+    value: Any
+    results: RunResults
+    heads: Sequence[Row]  # of its heads.csv, as text
 
 
 def number(value: Any) -> float | None:

@@ -10,6 +10,10 @@ class InputError(Exception):
     exit_status = 1
 
 
+class DataError(InputError):
+    """A data file that was read and is not what it should be."""
+
+
 class ConfigError(InputError):
     """A configuration that cannot work, found before any work is done."""
 

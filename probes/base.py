@@ -6,6 +6,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
+from headscope.contracts import Findings
 from headscope.data_modules.batches.batch import AttentionBatch
 
 
@@ -28,9 +29,9 @@ class Probe(pl.LightningModule):
     def scores(self) -> dict[str, Tensor]:
         """The scores of all that was counted; counting starts anew."""
 
-    def findings(self) -> dict[str, object]:
-        """Tables and per-head results of the last evaluation, beyond the scores."""
-        return {}
+    def findings(self) -> Findings:
+        """Tables and per-head quantities of the last evaluation, beyond the scores."""
+        return Findings()
 
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         loss = self.loss(batch)

@@ -2,21 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from headscope.reports.results import read_heads
+from headscope.contracts import HeadValues, Provenance, Quantity, Row, RunResults, Section, head_name
+from headscope.reports.results import finished_results, read_heads
 
 FEWEST_HEADS = 3  # fewer have no order worth a correlation
 SHOWN_DIGITS = 8
 COLUMNS = {"metric", "difference", "key", "quantity", "layer", "head"}  # beside which runs stand: no names for them
 Cells = dict[tuple[int, int], float | None]  # a value for each (layer, head), from 1
-Row = dict[str, object]
+SECTION = Section("differences", "differences between runs")
 
 
 @dataclass(frozen=True)
@@ -25,26 +25,29 @@ class FinishedRun:
 
     label: str
     folder: Path
-    results: Mapping
-
-    @cached_property
-    def heads(self) -> dict[str, Cells]:
-        """The per-head quantities of heads.csv."""
-        found: dict[str, Cells] = {}
-        for row in read_heads(self.folder):
-            value = float(row["value"]) if row["value"] else None
-            found.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
-        return found
+    results: RunResults
+    heads: Mapping[str, Cells]
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
         """Its final figures."""
-        return self.results["metrics"]
+        return self.results.metrics
 
     @property
-    def provenance(self) -> Mapping:
+    def provenance(self) -> Provenance:
         """Where its figures come from."""
-        return self.results["provenance"]
+        return self.results.provenance
+
+
+def open_finished(label: str, folder: Path) -> FinishedRun | None:
+    """The run of a folder, if it finished."""
+    if (results := finished_results(folder)) is None:
+        return None
+    cells: dict[str, Cells] = {}
+    for row in read_heads(folder):
+        value = float(row["value"]) if row["value"] else None
+        cells.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
+    return FinishedRun(label, folder, results, cells)
 
 
 def unique_labels(folders: Sequence[Path]) -> list[str]:
@@ -83,19 +86,19 @@ def run_rows(runs: Sequence[FinishedRun]) -> list[Row]:
     return [
         {
             "run": run.label,
-            "experiment": run.results["experiment"],
-            "encoder": run.provenance["encoder"]["name"],
-            "weights": str(run.provenance["encoder"].get("sha256"))[:SHOWN_DIGITS],
-            "data": ", ".join(Path(file).name for file in run.provenance["data"]),
-            "data_checksum": checksum(run.provenance["data"].values()),
-            "examples": ", ".join(f"{count} {part}" for part, count in run.provenance["examples"].items()),
-            "seed": run.provenance["seed"],
+            "experiment": run.results.experiment,
+            "encoder": run.provenance.encoder["name"],
+            "weights": str(run.provenance.encoder.get("sha256"))[:SHOWN_DIGITS],
+            "data": ", ".join(Path(file).name for file in run.provenance.data),
+            "data_checksum": checksum(run.provenance.data.values()),
+            "examples": ", ".join(f"{count} {part}" for part, count in run.provenance.examples.items()),
+            "seed": run.provenance.seed,
         }
         for run in runs
     ]
 
 
-def checksum(parts: Sequence[str]) -> str:
+def checksum(parts: Iterable[str]) -> str:
     """The beginning of one checksum for several."""
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:SHOWN_DIGITS]
 
@@ -140,9 +143,9 @@ def agreement_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> li
     for quantity in quantities:
         for run in others:
             pairs = {
-                place: (value, run.heads[quantity][place])
-                for place, value in first.heads[quantity].items()
-                if value is not None and run.heads[quantity][place] is not None
+                head: (value, run.heads[quantity][head])
+                for head, value in first.heads[quantity].items()
+                if value is not None and run.heads[quantity][head] is not None
             }
             rows.append({"quantity": quantity, "run": run.label} | agreement(pairs))
     return [{key: value for key, value in row.items() if key != "run"} for row in rows] if len(runs) == 2 else rows
@@ -152,13 +155,13 @@ def agreement(pairs: Mapping[tuple[int, int], tuple[float, float]]) -> Row:
     """How alike two runs are over the heads; None where there is nothing to tell."""
     if not pairs:
         return dict.fromkeys(("spearman", "mean_absolute_difference", "largest_difference", "head")) | {"heads": 0}
-    changes = {place: after - before for place, (before, after) in pairs.items()}
-    layer, head = max(changes, key=lambda place: abs(changes[place]))
+    changes = {head: after - before for head, (before, after) in pairs.items()}
+    layer, head = max(changes, key=lambda head: abs(changes[head]))
     return {
         "spearman": spearman(*zip(*pairs.values(), strict=True)),
         "mean_absolute_difference": float(np.mean(np.abs(list(changes.values())))),
         "largest_difference": changes[layer, head],
-        "head": f"{layer}-{head}",
+        "head": head_name(layer, head),
         "heads": len(pairs),
     }
 
@@ -170,20 +173,30 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     return float(spearmanr(one, other).statistic)
 
 
-def difference_grids(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> dict[str, dict]:
+def head_differences(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> dict[str, HeadValues]:
     """The difference of every head to the first run, as per-head quantities of the comparison."""
     first, *others = runs
     return {
-        name_of(f"difference:{quantity}", run, runs): {"value": _grid(first.heads[quantity], run.heads[quantity])}
+        (name := name_of(f"difference:{quantity}", run, runs)): HeadValues(
+            difference_of(name, first.results.quantities.get(quantity, Quantity(quantity, quantity)), run.label),
+            _grid(first.heads[quantity], run.heads[quantity]),
+        )
         for quantity in quantities
         for run in others
     }
 
 
-def _grid(before: Cells, after: Cells) -> list[list[float]]:
-    layers, heads = (max(place) for place in zip(*before, strict=True))
-    found = [[difference(after[la, he], before[la, he]) for he in range(1, heads + 1)] for la in range(1, layers + 1)]
-    return [[float("nan") if value is None else value for value in row] for row in found]
+def difference_of(name: str, quantity: Quantity, run: str) -> Quantity:
+    """What the difference of a quantity is called."""
+    return Quantity(
+        name, f"difference of {quantity.label}", f"The value in {run} minus that in the first run.", quantity.unit,
+        section=SECTION,
+    )  # fmt: skip
+
+
+def _grid(before: Cells, after: Cells) -> list[list[float | None]]:
+    layers, heads = (max(axis) for axis in zip(*before, strict=True))
+    return [[difference(after[la, he], before[la, he]) for he in range(1, heads + 1)] for la in range(1, layers + 1)]
 
 
 def value_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> list[Row]:

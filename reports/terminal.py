@@ -1,25 +1,27 @@
 """The end of a run on the terminal: a table for people, then the path of results.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from headscope.contracts import Provenance, Row, RunResults
+
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
 
 
-def show(results: Mapping, folder: Path, closing_lines: Sequence[str] = ()) -> None:
+def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = ()) -> None:
     """Print the summary with the published figures beside ours; the last line is the path of results.json."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_OF_A_FILE)
-    for name, columns in results["provenance"]["config"]["show"].items():
-        if columns and (rows := results["tables"].get(name)):
-            title = results["experiment"] if name == "summary" else name.replace("_", " ")
+    for name, columns in results.provenance.config["show"].items():
+        if columns and (rows := results.tables.get(name)):
+            title = results.experiment if name == "summary" else name.replace("_", " ")
             console.print(table_of(title, rows, list(rows[0]) if columns == "all" else columns))
-    for line in caption(results["provenance"]):
+    for line in caption(results.provenance):
         console.print(line, soft_wrap=True, highlight=False)
     figures = sorted((folder / "figures").glob("*.png"))
     for figure in figures[:MOST_FIGURES]:
@@ -31,7 +33,7 @@ def show(results: Mapping, folder: Path, closing_lines: Sequence[str] = ()) -> N
     print(folder / "results.json", flush=True)
 
 
-def table_of(title: str, rows: list[Mapping], columns: Sequence[str]) -> Table:
+def table_of(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Table:
     """One line per row; columns that no row fills are left out."""
     columns = [column for column in columns if any(row.get(column) is not None for row in rows)]
     table = Table(title=title, title_justify="left")
@@ -53,18 +55,19 @@ def cell(value: object) -> str:
     return f"{value:.3f}" if 0 < abs(value) <= 1 else f"{value:.2f}"
 
 
-def caption(provenance: Mapping) -> list[str]:
+def caption(provenance: Provenance) -> list[str]:
     """Which model and data are ours, and where the published figures come from."""
-    names = [Path(file).name for file in provenance["data"]]
+    names = [Path(file).name for file in provenance.data]
     data = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
-    examples = ", ".join(f"{count} {part}" for part, count in provenance["examples"].items())
-    lines = [f"ours: {provenance['encoder']['name']} on {data} ({examples})"]
-    for what, counts in (("skipped as too long", "skipped"), ("words without pieces", "words_without_pieces")):
-        if count := sum(provenance[counts].values()):
+    examples = ", ".join(f"{count} {part}" for part, count in provenance.examples.items())
+    lines = [f"ours: {provenance.encoder['name']} on {data} ({examples})"]
+    counted = {"skipped as too long": provenance.skipped, "words without pieces": provenance.words_without_pieces}
+    for what, counts in counted.items():
+        if count := sum(counts.values()):
             lines.append(f"{what}: {count}")
-    lines += [f"left out: {count} {what}" for what, count in provenance["left_out"].items() if count]
-    if vectors := provenance["vectors"]:
+    lines += [f"left out: {count} {what}" for what, count in provenance.left_out.items() if count]
+    if vectors := provenance.vectors:
         lines.append(f"word vectors: {vectors['size']} numbers, {100 * vectors['coverage']:.1f} % of the words known")
-    if source := provenance["config"]["published"]["source"]:
+    if source := provenance.config["published"]["source"]:
         lines.append(f"published: {source}")
     return lines

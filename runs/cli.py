@@ -1,34 +1,23 @@
 """The outermost layer: help, exit statuses, and one clear sentence for a user's mistake."""
 
 import os
-import re
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import hydra
-import yaml
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    InstantiationException,
-    MissingConfigException,
-    OverrideParseException,
-)
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from headscope.errors import InputError, did_you_mean
 from headscope.processes import is_first_process
-from headscope.runs.help import CONF, help_text, known_groups, known_keys
+from headscope.runs.explain import explain, interrupted
+from headscope.runs.help import help_text
+from headscope.runs.sweeps.job import sweep_job
 from headscope.runs.sweeps.plugin import register
 
-INTERRUPTED = 130
-BAD_CONFIGURATION = 2
 FIRST_WORD = 5  # seconds
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -47,8 +36,6 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path="pkg://headscope.conf", config_name="train")
 def run_job(cfg: DictConfig) -> None:
     """Run the job that the configuration names, in the folder that Hydra made for it."""
-    from headscope.runs.sweeps.job import sweep_job
-
     hydra_config = HydraConfig.get()
     with sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors():
         cfg.run_dir = hydra_config.runtime.output_dir
@@ -62,7 +49,7 @@ def clear_errors() -> Iterator[None]:
         yield
     except BaseException as error:
         # An exit has been explained where it was decided; Lightning's own after Ctrl-C (status 1) has not.
-        if isinstance(error, SystemExit) and (error.code != 1 or not _interrupted(error)):
+        if isinstance(error, SystemExit) and (error.code != 1 or not interrupted(error)):
             raise
         status, sentence = explain(error)
         if not is_first_process():
@@ -75,77 +62,3 @@ def clear_errors() -> Iterator[None]:
             sys.stderr.flush()
             os._exit(status)  # at once: the others must not find it silent before they find it gone
         sys.exit(status)
-
-
-def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tuple[int, str | None]:
-    """The exit status of an error, and its sentence unless it is a defect of the program."""
-    chain, overrides = list(causes(error)), sys.argv[1:] if overrides is None else overrides
-    if _interrupted(error):
-        return INTERRUPTED, "interrupted; resume=true with the same run_dir goes on from the last checkpoint."
-    for cause in chain:
-        if isinstance(cause, InputError):
-            return cause.exit_status, str(cause)
-    if isinstance(error, InstantiationException):
-        return _explain_instantiation(error, chain, overrides)
-    if isinstance(error, (HydraException, OmegaConfBaseException)):
-        return BAD_CONFIGURATION, explain_configuration(error)
-    if isinstance(error, (TypeError, ValueError)) and (wrong := words_for_numbers(overrides)):
-        return BAD_CONFIGURATION, wrong
-    return 1, None
-
-
-def _explain_instantiation(
-    error: InstantiationException, chain: list[BaseException], overrides: Sequence[str]
-) -> tuple[int, str | None]:
-    """A value that a class refuses is the user's; anything else is ours."""
-    reasons = [cause for cause in chain if not isinstance(cause, InstantiationException)]
-    key = re.search(r"full_key: (\S+)", str(error))
-    where = f" in {key[1]}" if key else ""
-    if wrong := words_for_numbers(overrides):
-        return BAD_CONFIGURATION, wrong
-    if not reasons or type(reasons[0]).__name__ in ("TypeError", "ValueError", "MisconfigurationException"):
-        reason = str(reasons[0]) if reasons else str(error)
-        return BAD_CONFIGURATION, f"bad configuration{where}: {_one_line(reason)}"
-    return 1, None
-
-
-def explain_configuration(error: Exception) -> str:
-    """A sentence for what Hydra could not compose, with the near matches."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
-        known = error.options or [file.stem for file in (CONF / group).glob("[!_]*.yaml")]
-        kind = "launcher among those installed (extras joblib, slurm, ray)" if group == "hydra/launcher" else group
-        return f"{group}={name}: no such {kind}{did_you_mean(name, known)}"
-    text = str(error)
-    if key := re.search(r"Could not override '([^']+)'", text):
-        wrong = key[1].partition("@")[0]
-        return f"{wrong}: no such key{did_you_mean(wrong, [*known_keys(sys.argv[1:]), *known_groups()])}"
-    if isinstance(error, OverrideParseException):
-        return f"{error.override}: not of the form key=value ({_one_line(text)})."
-    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
-        text = f"{text} {error.__cause__}"
-    return f"bad configuration: {_one_line(text)}"
-
-
-def words_for_numbers(overrides: Sequence[str]) -> str | None:
-    """A sentence for the first override that gives a word where the configuration has a number."""
-    numbers = {key: value for key, value in known_keys(overrides).items() if isinstance(value, (int, float))}
-    for key, _, value in (override.lstrip("+").partition("=") for override in overrides):
-        if key in numbers and isinstance(yaml.safe_load(value), str):
-            return f"{key}={value}: expected a value like {str(numbers[key]).lower()}."
-    return None
-
-
-def _interrupted(error: BaseException) -> bool:
-    return any(isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in causes(error))
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what led to it."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

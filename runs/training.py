@@ -1,48 +1,42 @@
-"""One run: build what the configuration names, go through its stages, write the results."""
+"""One run: build what the configuration names, go through its stages, report what was found."""
 
 import logging
-import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 from pytorch_lightning.loggers import Logger
 
+from headscope.contracts import Findings, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process
-from headscope.progress import progress, watched
-from headscope.reports.results import finished_results, number, read_json, write_json, write_report
+from headscope.progress import watched
 from headscope.reports.terminal import show
-from headscope.runs.loggers.dashboards import Loggers, open_loggers
-from headscope.runs.provenance import describe, plain_config
+from headscope.runs.report import OpenRun, note_data, open_run, prepare_folder
 
-log = logging.getLogger(__name__)
 OF_TRAINING = (pl.callbacks.Checkpoint, pl.callbacks.EarlyStopping)
-MAY_DIFFER_ON_RESUME = ("resume", "run_dir", "logger")
 
 
-def run(cfg: DictConfig) -> dict[str, object]:
-    """Train, evaluate, report; returns what results.json holds."""
+def run(cfg: DictConfig) -> RunResults:
+    """Train, evaluate, report."""
     folder, first = Path(cfg.run_dir), is_first_process()
     logging.disable(logging.NOTSET if first else logging.WARNING)
     if done := prepare_folder(folder, cfg):
         if first:
             show(done, folder)
         return done
-    with open_loggers(cfg) as loggers:
-        results = run_and_report(cfg, folder, loggers)
-    if first:
-        show(results, folder, loggers.closing_lines)
-    return results
+    with open_run(cfg) as opened:
+        return run_and_report(cfg, opened)
 
 
-def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str, object]:
-    """Build, go through the stages, write the files of the run and hand them to its dashboards."""
+def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
+    """Build, go through the stages, and finish with what was found."""
     started = time.monotonic()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     if cfg.analyses and "analyses" not in cfg.module:
@@ -50,64 +44,13 @@ def run_and_report(cfg: DictConfig, folder: Path, loggers: Loggers) -> dict[str,
     datamodule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
     module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
-    trainer = build_trainer(cfg, loggers)
+    source = datamodule.source()
+    note_data(opened.folder, source)
+    trainer = build_trainer(cfg, opened.loggers)
     metrics = run_stages(cfg, trainer, module, datamodule)
-    findings = module.findings()
-    results = {
-        "experiment": cfg.experiment_name,
-        "metrics": metrics,
-        "tables": {
-            "summary": summary(metrics, cfg),
-            **with_published(defined(findings.get("tables", {})), cfg.published.tables),
-        },
-        "provenance": {**describe(cfg), **asdict(datamodule.source()), "seconds": round(time.monotonic() - started, 2)},
-    }
-    if is_first_process():
-        figures = [instantiate(figure, _partial_=True) for figure in (cfg.get("figures") or {}).values() if figure]
-        write_report(folder, results, findings.get("heads", {}), progress(figures, "figures"), findings.get("files", {}))
-        loggers.publish(results, findings.get("heads", {}), folder)
-    return results
-
-
-def prepare_folder(folder: Path, cfg: DictConfig) -> dict[str, object] | None:
-    """Make room for a new run, or find what an earlier one left; its results if it had finished."""
-    config, note = comparable(plain_config(cfg)), folder / "config.json"
-    if cfg.resume:
-        before = read_json(note)
-        if before is not None and (changed := changed_keys(before, config)):
-            raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
-        if before is not None and (done := finished_results(folder)):
-            return done
-    elif is_first_process():
-        (folder / "results.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    if is_first_process():
-        write_json(note, config)
-    return None
-
-
-def comparable(config: Mapping) -> dict[str, object]:
-    """The part of a configuration that decides the numbers, with the run's own folder taken out of its values."""
-    own = config["run_dir"]
-    return {key: _without(value, own) for key, value in config.items() if key not in MAY_DIFFER_ON_RESUME}
-
-
-def _without(value: object, folder: str) -> object:
-    if isinstance(value, Mapping):
-        return {key: _without(part, folder) for key, part in value.items()}
-    return value.replace(folder, "${run_dir}") if isinstance(value, str) else value
-
-
-def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
-    """The dotted names of the values that differ."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = sorted({*before, *after})
-        return [
-            name
-            for key in keys
-            for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)
-        ]
-    return [] if before == after else [prefix]
+    findings: Findings = module.findings()
+    tables = {"summary": summary(metrics, cfg), **with_published(findings.tables, cfg.published.tables)}
+    return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
 
 
 def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer:
@@ -138,7 +81,7 @@ def run_stages(
         if stage == "fit":
             resume_from = last if cfg.resume and last.is_file() else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
-            metrics |= watched_score(trainer)
+            metrics |= validation_score(trainer)
         else:
             best = "best" if "fit" in cfg.stages else None
             getattr(trainer, stage)(module, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True)
@@ -146,31 +89,22 @@ def run_stages(
     return metrics
 
 
-def watched_score(trainer: pl.Trainer) -> dict[str, float | None]:
+def validation_score(trainer: pl.Trainer) -> dict[str, float | None]:
     """What the best checkpoint was chosen by; a later stage may measure the same again."""
     score = getattr(trainer.checkpoint_callback, "best_model_score", None)
     return {} if score is None else {trainer.checkpoint_callback.monitor: number(score)}
 
 
-def summary(metrics: dict[str, float | None], cfg: DictConfig) -> list[dict[str, object]]:
+def summary(metrics: Mapping[str, float | None], cfg: DictConfig) -> list[Row]:
     """Our figures beside the published ones."""
     return [{"metric": name, "ours": value, "published": cfg.published.get(name)} for name, value in metrics.items()]
 
 
-def defined(value: object) -> object:
-    """The same with None for every number that is not defined."""
-    if isinstance(value, dict):
-        return {key: defined(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [defined(part) for part in value]
-    return number(value) if isinstance(value, float) else value
-
-
-def with_published(tables: dict[str, list[dict]], published: DictConfig) -> dict[str, list[dict]]:
+def with_published(tables: Mapping[str, Sequence[Row]], published: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Row]]:
     """The tables with the published figure of each row, by what its first column says."""
     return {
         name: [{**row, "published": published[name].get(next(iter(row.values())))} for row in rows]
         if name in published
-        else rows
+        else list(rows)
         for name, rows in tables.items()
     }

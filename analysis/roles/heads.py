@@ -7,12 +7,12 @@ import torch
 from scipy.stats import norm, spearmanr
 from torch import Tensor
 
-from headscope.analysis.analysis import Analysis, Findings, flat_maps, head_name
+from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.roles.scores import bias_scores, entropy_scores, shuffled_columns, sieve_weights
 from headscope.analysis.roles.tables import broad_roles, head_histogram, histogram_rows, overlap_rows, quantile_rows
 from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, role_p_values
-from headscope.analysis.significance import CORRECTIONS
-from headscope.contracts import Facts
+from headscope.analysis.statistics import CORRECTIONS
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, require_choice
 
@@ -21,6 +21,7 @@ SieveFunction = Callable[[Mapping, Tensor, list], Tensor]
 RELEASED_WINDOWS = {"local": 5, "prev": 2, "next": 2}
 RELEASED_ENTROPY = ("block",)
 THIRDS = ("first", "middle", "last")
+SECTION = Section("roles", "functional roles")
 TAUS = tuple(np.arange(1, 6.01, 0.25).tolist())
 
 
@@ -92,9 +93,9 @@ class HeadRoles(Analysis):
         with np.errstate(invalid="ignore", divide="ignore"):
             shuffled = (self.shuffled.numpy(force=True) / counts).transpose(0, 2, 1)  # (permutation, role, map)
         permuted = permutation_p(means, shuffled)
-        return {
-            "metrics": self._metrics(assigned, means, p_values, tau),
-            "tables": {
+        return Findings(
+            metrics=self._metrics(assigned, means, p_values, tau),
+            tables={
                 "roles": self._role_rows(assigned, means, counts, permuted),
                 "overlap": overlap_rows(assigned, list(self.sieves)),
                 "tau_curve": self._tau_rows(means, deviations, counts),
@@ -104,8 +105,8 @@ class HeadRoles(Analysis):
                 "assigned": self._assigned_rows(assigned),
                 "change_by_third": self._change_rows(scores, defined),
             },
-            "heads": self._grids(means, deviations, counts, corrected, permuted, shuffled, assigned, np.array(tau)),
-        }
+            heads=self._head_values(means, deviations, counts, corrected, permuted, shuffled, assigned, tau),
+        )
 
     def _tau(self, scores: np.ndarray, defined: np.ndarray) -> float:
         """As given, or the smallest whole number above the mean of all scores."""
@@ -131,7 +132,7 @@ class HeadRoles(Analysis):
             metrics["local_syntactic_spearman"] = float(spearmanr(means[local], means[syntactic]).statistic)
         return metrics | {"tau": tau}
 
-    def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[dict]:
+    def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[Row]:
         rows = []
         for place, name in enumerate(self.sieves):
             tested = counts[place] > 1
@@ -142,14 +143,14 @@ class HeadRoles(Analysis):
                     "share": float(100 * assigned[place].mean()) if tested else None,
                     "mean_score": float(means[place].mean()) if tested else None,
                     "highest": float(means[place].max()) if tested else None,
-                    "highest_head": head_name(int(means[place].argmax()), self.heads) if tested else None,
+                    "highest_head": head_at(int(means[place].argmax()), self.heads) if tested else None,
                     "above_permuted": int((permuted[place] <= self.level).sum()) if tested else None,
                     "n": int(counts[place]),
                 }
             )
         return rows
 
-    def _tau_rows(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray) -> list[dict]:
+    def _tau_rows(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray) -> list[Row]:
         rows = []
         for tau in TAUS:
             p_values = corrected_p(
@@ -160,14 +161,14 @@ class HeadRoles(Analysis):
             rows.append({"tau": tau} | shares)
         return rows
 
-    def _assigned_rows(self, assigned: np.ndarray) -> list[dict]:
+    def _assigned_rows(self, assigned: np.ndarray) -> list[Row]:
         names = np.array(list(self.sieves))
         return [
-            {"head": head_name(place, self.heads), "roles": names[assigned[:, place]].tolist()}
+            {"head": head_at(place, self.heads), "roles": names[assigned[:, place]].tolist()}
             for place in range(assigned.shape[1])
         ]
 
-    def _change_rows(self, scores: np.ndarray, defined: np.ndarray) -> list[dict]:
+    def _change_rows(self, scores: np.ndarray, defined: np.ndarray) -> list[Row]:
         """The mean change of each role's score in the first, middle and last third of the layers."""
         if not self.compared:
             return []
@@ -184,29 +185,70 @@ class HeadRoles(Analysis):
             for n, name in enumerate(self.sieves)
         ]
 
-    def _grids(self, means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, *tests: np.ndarray) -> dict[str, dict]:
-        p, permuted, shuffled, assigned, tau = tests
-        grids = {}
+    def _head_values(
+        self,
+        means: np.ndarray,
+        deviations: np.ndarray,
+        counts: np.ndarray,
+        p: np.ndarray,
+        permuted: np.ndarray,
+        shuffled: np.ndarray,
+        assigned: np.ndarray,
+        tau: float,
+    ) -> dict[str, HeadValues]:
+        """All per-head quantities; arrays are (role, map), those of shuffles (permutation, role, map)."""
+        values = []
         for place, name in enumerate(self.sieves):
             if counts[place] < 2:
                 continue
             half = norm.isf(0.025) * deviations[place] / np.sqrt(counts[place])
-            grids[f"sieve:{name}"] = {
-                "value": self.grid(means[place]),
-                "n": self.grid(np.full_like(means[place], counts[place])),
-                "low": self.grid(means[place] - half),
-                "high": self.grid(means[place] + half),
-                "p": self.grid(p[place]),
-            }
+            score, effect, chance, has_role = role_quantities(name)
+            values.append(
+                HeadValues(
+                    score,
+                    value=self.grid(means[place]),
+                    n=self.grid(np.full_like(means[place], counts[place])),
+                    low=self.grid(means[place] - half),
+                    high=self.grid(means[place] + half),
+                    p=self.grid(p[place]),
+                )
+            )
             with np.errstate(invalid="ignore", divide="ignore"):
-                grids[f"sieve_effect:{name}"] = {"value": self.grid((means[place] - tau) / deviations[place])}
-            grids[f"sieve_shuffled:{name}"] = {
-                "value": self.grid(shuffled[:, place].mean(0)),
-                "p": self.grid(permuted[place]),
-            }
-            grids[f"role:{name}"] = {"value": self.grid(assigned[place].astype(float))}
-        grids["roles"] = {"value": self.grid(assigned.sum(0).astype(float))}
-        return grids
+                values.append(HeadValues(effect, self.grid((means[place] - tau) / deviations[place])))
+            values.append(HeadValues(chance, self.grid(shuffled[:, place].mean(0)), p=self.grid(permuted[place])))
+            values.append(HeadValues(has_role, self.grid(assigned[place].astype(float))))
+        values.append(HeadValues(NUMBER_OF_ROLES, self.grid(assigned.sum(0).astype(float))))
+        return by_name(values)
+
+
+NUMBER_OF_ROLES = Quantity(
+    "roles",
+    "number of roles",
+    "How many roles the tests give the head.",
+    better="high",
+    section=SECTION,
+    headline=True,
+)
+
+
+def role_quantities(name: str) -> tuple[Quantity, Quantity, Quantity, Quantity]:
+    """The score of a role with its test, its effect size, the score that shuffled tokens get, and whether a head has it."""
+    text = name.replace("_", " ")
+    score = f"Mean attention inside the {text} sieve over mean attention; p is for a score above the threshold."
+    effect = f"How far the {text} score lies above the threshold, in deviations over inputs."
+    chance = f"The {text} score when the sieve's tokens are drawn at random; p is for the true score."
+    return (
+        Quantity(f"sieve:{name}", f"sieve score, {text}", score, "", "high", SECTION, "role_score", name),
+        Quantity(f"sieve_effect:{name}", f"sieve effect, {text}", effect, "", "high", SECTION, "role_effect", name),
+        Quantity(
+            f"sieve_shuffled:{name}", f"sieve score of shuffled tokens, {text}", chance, "", None, SECTION,
+            "role_chance", name,
+        ),
+        Quantity(
+            f"role:{name}", f"has the role {text}", f"1 where the test gives the head the role {text}.", "", "high",
+            SECTION, "role", name,
+        ),
+    )  # fmt: skip
 
 
 def joined(state: list[Tensor] | Tensor) -> Tensor:

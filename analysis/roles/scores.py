@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.bootstrap import mixed_bits
 from headscope.analysis.entropy import row_entropy
+from headscope.analysis.statistics import mixed_bits
 
 
 def sieve_weights(

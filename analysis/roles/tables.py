@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headscope.analysis.analysis import head_name
+from headscope.contracts import Row, head_at
 
 BROAD_ROLES = ("local", "delimiter", "block", "syntactic")
 
@@ -12,7 +12,7 @@ def broad_roles(names: list[str]) -> list[str]:
     return [name for name in BROAD_ROLES if name in names] or names
 
 
-def overlap_rows(assigned: np.ndarray, names: list[str]) -> list[dict]:
+def overlap_rows(assigned: np.ndarray, names: list[str]) -> list[Row]:
     """How many heads have exactly each combination of the broad roles."""
     broad = broad_roles(names)
     rows: dict[tuple[str, ...], int] = {}
@@ -23,7 +23,7 @@ def overlap_rows(assigned: np.ndarray, names: list[str]) -> list[dict]:
     return [{"roles": " & ".join(combination) or "none", "heads": count} for combination, count in ordered]
 
 
-def quantile_rows(scores: np.ndarray, defined: np.ndarray) -> list[dict]:
+def quantile_rows(scores: np.ndarray, defined: np.ndarray) -> list[Row]:
     """The distribution of all scores, as points of its cumulative function, with the mean."""
     everything = scores.transpose(0, 2, 1)[defined].ravel()
     if not everything.size:
@@ -36,18 +36,18 @@ def quantile_rows(scores: np.ndarray, defined: np.ndarray) -> list[dict]:
     ]
 
 
-def head_histogram(scores: np.ndarray, defined: np.ndarray, means: np.ndarray, names: list[str], heads: int) -> list[dict]:
+def head_histogram(scores: np.ndarray, defined: np.ndarray, means: np.ndarray, names: list[str], heads: int) -> list[Row]:
     """How the scores of one head for one role are spread over inputs: the pair with the highest mean."""
     means = np.where(defined.sum(0)[:, None] > 1, means, np.nan)
     if not np.isfinite(means).any():
         return []
     role, place = np.unravel_index(np.nanargmax(means), means.shape)
     counts, edges = np.histogram(scores[defined[:, role], place, role], bins=20)
-    what = {"head": head_name(int(place), heads), "role": names[role]}
+    what = {"head": head_at(int(place), heads), "role": names[role]}
     return [{**what, "from": float(edges[n]), "to": float(edges[n + 1]), "count": int(c)} for n, c in enumerate(counts)]
 
 
-def histogram_rows(p_values: np.ndarray) -> list[dict]:
+def histogram_rows(p_values: np.ndarray) -> list[Row]:
     """How many p-values lie in each twentieth of the way from 0 to 1."""
     counts, edges = np.histogram(p_values[np.isfinite(p_values)], bins=20, range=(0, 1))
     return [

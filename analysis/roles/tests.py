@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm, t
 
-from headscope.analysis.significance import CORRECTIONS
+from headscope.analysis.statistics import CORRECTIONS
 
 
 def moments(scores: np.ndarray, defined: np.ndarray, ddof: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

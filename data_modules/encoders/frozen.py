@@ -88,6 +88,14 @@ class FrozenEncoder(nn.Module):
             )
         return tokenizer
 
+    def require_same_shape(self, other: "FrozenEncoder") -> None:
+        """Refuse a model that cannot be compared head by head: it must have the same heads and read the same tokens."""
+        if (self.layers, self.heads) != (other.layers, other.heads):
+            shapes = f"{self.layers} × {self.heads} and {other.layers} × {other.heads}"
+            raise ConfigError(f"{self.name} and {other.name}: have {shapes} heads, so they cannot be compared head by head.")
+        if self.tokenizer().get_vocab() != other.tokenizer().get_vocab():
+            raise ConfigError(f"{self.name} and {other.name}: have different tokenizers, so they cannot be compared.")
+
     @torch.inference_mode()
     def forward(
         self,

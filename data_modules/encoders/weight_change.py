@@ -1,21 +1,18 @@
 """A fine-tuned encoder as a small file: what training changed in its weights, at a low rank.
 
-python -m headscope.data_modules.encoders.weight_change BEFORE AFTER FILE [--rank 8]   writes the file
-encoder.change=FILE   applies it
 Matrices are kept as two thin factors, vectors as they are, both in float16; embeddings are left out.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from headscope.errors import InputError
-from headscope.files import local_path, write_atomically
+from headscope.files import local_path
 
 LEFT, RIGHT = ".left", ".right"
 NOT_KEPT = ("embeddings.", "pooler.")
@@ -65,35 +62,9 @@ def _product(left: Tensor, right: Tensor | None) -> Tensor | None:
     return left.float() @ right.float() if right is not None and left.shape[1:] == right.shape[:1] else None
 
 
-def main() -> None:
-    """Compare two folders and write the difference."""
-    from headscope.data_modules.encoders.frozen import FrozenEncoder
-
-    parser = argparse.ArgumentParser(prog="python -m headscope.data_modules.encoders.weight_change", description=__doc__)
-    parser.add_argument("before", help="the pre-trained encoder: hub id, folder or package:")
-    parser.add_argument("after", help="the model folder of a kovaleva_glue run")
-    parser.add_argument("file", type=Path, help="where to write the change (.safetensors)")
-    parser.add_argument("--rank", type=int, default=8, help="of the change of each matrix (8)")
-    given = parser.parse_args()
-    if given.rank < 1:
-        parser.error(f"--rank {given.rank}: expected at least 1")
-    try:
-        before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
-        write_atomically(given.file, save(low_rank_change(before, after, given.rank)))
-    except InputError as error:
-        raise SystemExit(str(error)) from None
-    print(given.file)
-
-
 def change_file(name: str) -> Path:
     """The file of a change: a path, or `package:NAME/file`."""
     file = local_path(name)
     if not file.is_file():
-        raise InputError(
-            f"encoder.change={name}: no such file; python -m headscope.data_modules.encoders.weight_change makes one."
-        )
+        raise InputError(f"encoder.change={name}: no such file; python -m headscope.tools.weight_change makes one.")
     return file
-
-
-if __name__ == "__main__":
-    main()

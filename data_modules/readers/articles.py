@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headscope.errors import InputError
+from headscope.errors import DataError
 from headscope.files import data_files
 
 HEADING = re.compile(r"^\s*(=(?: =)*)\s.+\s\1\s*$")
@@ -30,9 +30,9 @@ def read_articles(file: Path) -> list[Article]:
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
+        raise DataError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
     if not any(line.strip() for line in lines):
-        raise InputError(f"{file}: expected text, found an empty file.")
+        raise DataError(f"{file}: expected text, found an empty file.")
     if any(is_title(line) for line in lines):
         return list(_titled(lines))
     return [Article(file.stem, list(_paragraphs(lines)))]

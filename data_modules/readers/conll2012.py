@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headscope.data_modules.readers.conllu import lines
 from headscope.data_modules.readers.mentions import Document, Mention, mention
-from headscope.errors import InputError
+from headscope.errors import DataError
 
 WORD, TAG, PARSE, CHAINS = 3, 4, 5, -1
 LEAST_COLUMNS = 12
@@ -46,7 +46,7 @@ def _documents(file: Path) -> Iterator[Document]:
         last = number
         if line.startswith(BEGIN):
             if rows or sentences:
-                raise InputError(f"{file}:{number}: expected {END!r} before another document begins.")
+                raise DataError(f"{file}:{number}: expected {END!r} before another document begins.")
             name, sentences, rows = line.removeprefix(BEGIN).strip(), [], []
         elif line.startswith(END) or not line.strip():
             if rows:
@@ -58,13 +58,13 @@ def _documents(file: Path) -> Iterator[Document]:
         elif not line.startswith("#"):
             rows.append((number, _columns(file, number, line)))
     if rows or sentences:
-        raise InputError(f"{file}:{last}: expected {END!r} at the end of the document.")
+        raise DataError(f"{file}:{last}: expected {END!r} at the end of the document.")
 
 
 def _columns(file: Path, number: int, line: str) -> list[str]:
     columns = line.split()
     if len(columns) < LEAST_COLUMNS:
-        raise InputError(f"{file}:{number}: expected at least {LEAST_COLUMNS} columns, found {len(columns)}.")
+        raise DataError(f"{file}:{number}: expected at least {LEAST_COLUMNS} columns, found {len(columns)}.")
     return columns
 
 
@@ -96,7 +96,7 @@ def chain_spans(file: Path, rows: list[tuple[int, list[str]]]) -> Iterator[tuple
         for part in () if row[CHAINS] in ("-", "_") else row[CHAINS].split("|"):
             match = re.fullmatch(r"(\()?(\d+)(\))?", part)
             if match is None or not (match[1] or match[3]):
-                raise InputError(
+                raise DataError(
                     f"{file}:{number}: expected chains such as (1, (1) or 1) in the last column, found {part!r}."
                 )
             if match[1] and match[3]:
@@ -106,11 +106,11 @@ def chain_spans(file: Path, rows: list[tuple[int, list[str]]]) -> Iterator[tuple
             else:
                 opened = next((o for o in reversed(waiting) if o[0] == match[2]), None)
                 if opened is None:
-                    raise InputError(f"{file}:{number}: chain {match[2]} is closed here, but no bracket of it is open.")
+                    raise DataError(f"{file}:{number}: chain {match[2]} is closed here, but no bracket of it is open.")
                 waiting.remove(opened)
                 yield opened[1], index, match[2]
     if waiting:
-        raise InputError(f"{file}:{waiting[0][2]}: the bracket of chain {waiting[0][0]} is not closed in its sentence.")
+        raise DataError(f"{file}:{waiting[0][2]}: the bracket of chain {waiting[0][0]} is not closed in its sentence.")
 
 
 def parse(file: Path, rows: list[tuple[int, list[str]]]) -> Node:
@@ -127,9 +127,9 @@ def parse(file: Path, rows: list[tuple[int, list[str]]]) -> Node:
             elif len(path) > 1:
                 path.pop().end = index
             else:
-                raise InputError(f"{file}:{number}: a bracket of the parse is closed that was never opened.")
+                raise DataError(f"{file}:{number}: a bracket of the parse is closed that was never opened.")
     if len(path) > 1:
-        raise InputError(f"{file}:{rows[-1][0]}: {len(path) - 1} brackets of the parse are not closed in the sentence.")
+        raise DataError(f"{file}:{rows[-1][0]}: {len(path) - 1} brackets of the parse are not closed in the sentence.")
     return root
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from sys import intern
 
-from headscope.errors import InputError
+from headscope.errors import DataError
 from headscope.files import data_files
 from headscope.progress import progress
 
@@ -45,7 +45,7 @@ def read_conllu(files: Iterable[Path], limit: int | None = None) -> list[Sentenc
         wanted = None if limit is None else limit - len(sentences)
         found = list(islice((sentence(file, block.rows) for block in blocks(file)), wanted))
         if not found and wanted != 0:
-            raise InputError(f"{file}: expected at least one sentence, found none.")
+            raise DataError(f"{file}: expected at least one sentence, found none.")
         sentences += found
     return sentences
 
@@ -76,13 +76,13 @@ def _text(file: Path, number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file}:{number}: expected UTF-8 text ({error.reason}).") from error
+        raise DataError(f"{file}:{number}: expected UTF-8 text ({error.reason}).") from error
 
 
 def _columns(file: Path, number: int, line: str) -> list[str]:
     columns = line.split("\t")
     if len(columns) != COLUMNS:
-        raise InputError(f"{file}:{number}: expected {COLUMNS} tab-separated columns, found {len(columns)}.")
+        raise DataError(f"{file}:{number}: expected {COLUMNS} tab-separated columns, found {len(columns)}.")
     return columns
 
 
@@ -90,7 +90,7 @@ def word_rows(file: Path, rows: list[Row]) -> list[Row]:
     """The rows of words; multiword ranges (3-4) and empty nodes (5.1) are not words of the tree."""
     words = [(number, row) for number, row in rows if "-" not in row[0] and "." not in row[0]]
     if not words:
-        raise InputError(f"{file}:{rows[0][0]}: expected at least one word in the sentence, found none.")
+        raise DataError(f"{file}:{rows[0][0]}: expected at least one word in the sentence, found none.")
     return words
 
 
@@ -111,9 +111,9 @@ def sentence(file: Path, rows: list[Row]) -> Sentence:
 
 def _governor(file: Path, number: int, row: list[str], index: int, words: int) -> int:
     if row[0] != str(index):
-        raise InputError(f"{file}:{number}: expected word number {index}, found {row[0]!r}.")
+        raise DataError(f"{file}:{number}: expected word number {index}, found {row[0]!r}.")
     if not row[6].isdecimal() or not 0 <= int(row[6]) <= words:
-        raise InputError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {row[6]!r}.")
+        raise DataError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {row[6]!r}.")
     return int(row[6])
 
 
@@ -123,7 +123,7 @@ def _require_tree(file: Path, numbers: list[int], governors: list[int]) -> None:
         path, word = [], start
         while word not in reaches_root:
             if word in path:
-                raise InputError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
+                raise DataError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
             path.append(word)
             word = governors[word - 1]
         reaches_root.update(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headscope.data_modules.readers.conllu import Block, Row, blocks, sentence, word_rows
 from headscope.data_modules.readers.mentions import Document, Mention, mention
-from headscope.errors import InputError
+from headscope.errors import DataError
 
 BRACKET = re.compile(r"\((?P<open>[^()]+)(?P<closed>\))?|(?P<close>[^()]+)\)")
 PART = re.compile(r"\[(\d+)/\d+\]$")  # of a mention in several pieces
@@ -54,7 +54,7 @@ def _group_field(file: Path, block: Block, fields: str) -> int:
     names = fields.split("-")
     index = next((names.index(name) for name in ("GRP", "eid") if name in names), None)
     if index is None:
-        raise InputError(f"{file}:{block.rows[0][0]}: expected GRP or eid in global.Entity, found {fields!r}.")
+        raise DataError(f"{file}:{block.rows[0][0]}: expected GRP or eid in global.Entity, found {fields!r}.")
     return index
 
 
@@ -82,7 +82,7 @@ def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int 
         index += not empty_node
         text = next((value.removeprefix("Entity=") for value in row[9].split("|") if value.startswith("Entity=")), "")
         if "".join(match[0] for match in BRACKET.finditer(text)) != text:
-            raise InputError(f"{file}:{number}: expected brackets such as (1-person or 1) in Entity=, found {text!r}.")
+            raise DataError(f"{file}:{number}: expected brackets such as (1-person or 1) in Entity=, found {text!r}.")
         for match in BRACKET.finditer(text):
             if match["close"]:
                 spans.append(_closed(file, number, match["close"], waiting, index))
@@ -94,7 +94,7 @@ def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int 
                 waiting.append((group, index + empty_node, number))
     if waiting:
         group, _, number = waiting[0]
-        raise InputError(f"{file}:{number}: the bracket of entity {group} is not closed in its sentence.")
+        raise DataError(f"{file}:{number}: the bracket of entity {group} is not closed in its sentence.")
     # Of a mention in several pieces, the first stands for the whole.
     spans = [span for span in spans if span[0] <= span[1] and (PART.search(span[2]) is None or "[1/" in span[2])]
     return [(start, end, PART.sub("", group)) for start, end, group in spans]
@@ -103,7 +103,7 @@ def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int 
 def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
     fields = bracket.split("-")
     if group_field >= len(fields):
-        raise InputError(f"{file}:{number}: expected the group as field {group_field + 1} of ({bracket}, found none.")
+        raise DataError(f"{file}:{number}: expected the group as field {group_field + 1} of ({bracket}, found none.")
     return fields[group_field]
 
 
@@ -112,7 +112,7 @@ def _closed(file: Path, number: int, group: str, waiting: list, index: int) -> t
         if opened[0] == group:
             waiting.remove(opened)
             return opened[1], index, group
-    raise InputError(f"{file}:{number}: entity {group} is closed here, but no bracket of it is open.")
+    raise DataError(f"{file}:{number}: entity {group} is closed here, but no bracket of it is open.")
 
 
 def _document(draft: Draft) -> Document:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headscope.errors import InputError
+from headscope.errors import DataError
 from headscope.files import data_files
 
 NAMESPACE = re.compile(r"^\{[^}]*\}")
@@ -52,13 +52,13 @@ def parse_safely(file: Path) -> ElementTree.Element:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
+        raise DataError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
     if any(word in text for word in FORBIDDEN):
-        raise InputError(f"{file}: declares a document type or entities, which are not read.")
+        raise DataError(f"{file}: declares a document type or entities, which are not read.")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise InputError(f"{file}: is not well-formed XML ({error}).") from error
+        raise DataError(f"{file}: is not well-formed XML ({error}).") from error
     for element in root.iter():
         element.tag = NAMESPACE.sub("", element.tag)
     return root
@@ -77,7 +77,7 @@ def _examples(
     where = f"{file}: sentence {sentence.get('ID', '?')}"
     text = sentence.findtext("text")
     if not text:
-        raise InputError(f"{where}: expected a <text>, found none.")
+        raise DataError(f"{where}: expected a <text>, found none.")
     for annotation in sentence.iter("annotationSet"):
         targets = tuple(_span(where, label, text) for label in _labels(annotation, "Target"))
         if targets and annotation.get("status") != "UNANN":
@@ -96,7 +96,7 @@ def _span(where: str, label: ElementTree.Element, text: str) -> Span:
     start, end = label.get("start", ""), label.get("end", "")
     if not start.isdecimal() or not end.isdecimal() or not int(start) <= int(end) < len(text):
         found = f"{start}-{end}"
-        raise InputError(f"{where}: label {label.get('name')}: expected characters within 0-{len(text) - 1}, found {found}.")
+        raise DataError(f"{where}: label {label.get('name')}: expected characters within 0-{len(text) - 1}, found {found}.")
     return int(start), int(end)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headscope.data_modules.batches.examples import Example
 from headscope.data_modules.readers.conllu import lines
-from headscope.errors import InputError, first_line
+from headscope.errors import DataError, InputError, first_line
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "glue"
 HUB_NAME = "nyu-mll/glue"
@@ -66,7 +66,7 @@ def task_folder(folder: Path, task: Task) -> Path:
     for candidate in (folder / task.folder, folder):
         if (candidate / task.dev_file).is_file():
             return candidate
-    raise InputError(f"{folder}: expected {task.folder}/{task.dev_file} there, found none.")
+    raise DataError(f"{folder}: expected {task.folder}/{task.dev_file} there, found none.")
 
 
 def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
@@ -74,17 +74,17 @@ def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
     rows = lines(file)
     first = next(rows, None)
     if first is None:
-        raise InputError(f"{file}: expected a header and examples, found an empty file.")
+        raise DataError(f"{file}: expected a header and examples, found an empty file.")
     header = first[1].split("\t")
     for column in (*task.texts, task.label):
         if column not in header:
-            raise InputError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")
+            raise DataError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")
     filled = ((number, line.split("\t")) for number, line in rows if line.strip())
     if task.broken_rows:
         filled = whole_rows(file, filled, len(header))
     examples = [_example(file, number, values, header, task) for number, values in islice(filled, limit)]
     if not examples:
-        raise InputError(f"{file}: expected at least one example, found none.")
+        raise DataError(f"{file}: expected at least one example, found none.")
     return examples
 
 
@@ -104,7 +104,7 @@ def whole_rows(file: Path, rows: Iterator[Row], columns: int) -> Iterator[Row]:
 
 def _example(file: Path, number: int, values: list[str], header: list[str], task: Task) -> Example:
     if len(values) != len(header):
-        raise InputError(f"{file}:{number}: expected {len(header)} tab-separated columns, found {len(values)}.")
+        raise DataError(f"{file}:{number}: expected {len(header)} tab-separated columns, found {len(values)}.")
     row = dict(zip(header, values, strict=True))
     return labelled(tuple(row[column] for column in task.texts), f"{file}:{number}", row[task.label], task)
 
@@ -117,10 +117,10 @@ def labelled(texts: tuple[str, ...], where: str, label: str, task: Task) -> Exam
         except ValueError:
             score = -1.0
         if not 0 <= score <= HIGHEST_SCORE:
-            raise InputError(f"{where}: expected a score from 0 to {HIGHEST_SCORE:g}, found {label!r}.")
+            raise DataError(f"{where}: expected a score from 0 to {HIGHEST_SCORE:g}, found {label!r}.")
         return Example(texts, {"label": np.array([score], dtype=np.float32)})
     if label not in task.labels:
-        raise InputError(f"{where}: expected a label {' or '.join(task.labels)}, found {label!r}.")
+        raise DataError(f"{where}: expected a label {' or '.join(task.labels)}, found {label!r}.")
     return Example(texts, {"label": np.array([task.labels.index(label)])})
 
 

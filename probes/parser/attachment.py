@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
+from headscope.contracts import Row
+
 
 def count_attachments(
     predicted: Int[Tensor, "batch word"],
@@ -63,7 +65,7 @@ def base(relation: str) -> str:
 
 def relation_table(
     correct: Float[Tensor, "relation"], count: Float[Tensor, "relation"], relations: Sequence[str]
-) -> list[dict[str, object]]:
+) -> list[Row]:
     """Recall of each scored relation that occurs, most frequent first."""
     rows = [
         {"relation": relation, "recall": 100 * right / words, "count": int(words)}

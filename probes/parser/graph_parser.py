@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, HeadValues
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.errors import require_choice
 from headscope.probes.base import Probe
@@ -64,12 +64,10 @@ class GraphParser(Probe):
         self.control_attachments.reset()
         return scores
 
-    def findings(self) -> dict[str, object]:
+    def findings(self) -> Findings:
         weights = self.scorer.head_weights() if hasattr(self.scorer, "head_weights") else {}
-        return {
-            "tables": {"relations": self.relation_rows},
-            "heads": {quantity: {"value": grid.tolist()} for quantity, grid in weights.items()},
-        }
+        heads = {quantity.name: HeadValues(quantity, grid.tolist()) for quantity, grid in weights.items()}
+        return Findings(tables={"relations": self.relation_rows}, heads=heads)
 
 
 def candidate_scores(scorer: nn.Module, batch: AttentionBatch) -> Float[Tensor, "batch candidate word"]:

@@ -7,11 +7,29 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Quantity, Section
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.parser.pair_scores import Maps, PairScores
 
 Scores = Float[Tensor, "batch candidate word"]
+SECTION = Section("probe", "probe on attention")
+WEIGHTS = {
+    "head_to_dependent": Quantity(
+        "weight_head_to_dependent",
+        "probe's weight, head to dependent",
+        "What the graph parser on attention learned to make of attention from the head.",
+        better="high",
+        section=SECTION,
+    ),
+    "dependent_to_head": Quantity(
+        "weight_dependent_to_head",
+        "probe's weight, dependent to head",
+        "What the graph parser on attention learned to make of attention from the dependent.",
+        better="high",
+        section=SECTION,
+        headline=True,
+    ),
+}
 DISTANCES = (-2, -1, 0, 1, 2)
 DISTANCE_FEATURES = 3 + len(DISTANCES)
 
@@ -29,11 +47,11 @@ class AttentionScorer(nn.Module):
         ahead, back = (query_first(batch) @ weights).transpose(0, 1).unbind(-1)
         return ahead + back.mT
 
-    def head_weights(self) -> dict[str, Float[Tensor, "layer head"]]:
+    def head_weights(self) -> dict[Quantity, Float[Tensor, "layer head"]]:
         """What was learnt about each head."""
         return {
-            "weight_head_to_dependent": self.head_to_dependent.detach(),
-            "weight_dependent_to_head": self.dependent_to_head.detach(),
+            WEIGHTS["head_to_dependent"]: self.head_to_dependent.detach(),
+            WEIGHTS["dependent_to_head"]: self.dependent_to_head.detach(),
         }
 
 

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from jaxtyping import Float
 from torch import Tensor
 
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.base import Probe
@@ -30,7 +30,7 @@ class PatternClassifier(Probe):
         self.classes, self.names = facts.patterns.classes, facts.patterns.tested
         self.agreement = agreement_rows(facts.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
-        self.tables: dict[str, list[dict]] = {}
+        self.tables: dict[str, list[Row]] = {}
 
     @abstractmethod
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
@@ -58,5 +58,5 @@ class PatternClassifier(Probe):
             self.tables["predictions"] = prediction_rows(names, labels, logits, self.classes)
         return pattern_scores(logits, labels, temperature)
 
-    def findings(self) -> dict[str, object]:
-        return {"tables": self.tables}
+    def findings(self) -> Findings:
+        return Findings(tables=self.tables)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError
@@ -56,12 +56,11 @@ class PatternRules(PatternClassifier):
         """Keep what is measured of some labelled maps."""
         self.learnt_from.update(batch.index, batch.gold["label"].squeeze(1), self._measures(batch))
 
-    def findings(self) -> dict[str, object]:
-        tables = super().findings()["tables"]
+    def findings(self) -> Findings:
         rows = [
             {"measure": name, "threshold": value} for name, value in zip(MEASURES, self.thresholds.tolist(), strict=True)
         ]
-        return {"tables": {**tables, "thresholds": rows}}
+        return Findings(tables={**self.tables, "thresholds": rows})
 
 
 def map_measures(

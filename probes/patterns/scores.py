@@ -1,12 +1,14 @@
 """Scores of classified maps: F1, precision and recall of each class, confusion, calibration; one temperature for all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torchmetrics import Metric
 from torchmetrics.functional import accuracy, calibration_error, cohen_kappa, confusion_matrix, f1_score, precision, recall
+
+from headscope.contracts import Row
 
 BINS = 10
 TEMPERATURES = (0.2, 5.0, 161)  # from, to, how many
@@ -59,9 +61,7 @@ def best_temperature(logits: Float[Tensor, "map class"], labels: Int[Tensor, "ma
     return candidates[likely.argmax()]
 
 
-def class_rows(
-    logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"], classes: Sequence[str]
-) -> list[dict[str, object]]:
+def class_rows(logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"], classes: Sequence[str]) -> list[Row]:
     """Precision, recall and F1 of each class."""
     options = {"task": "multiclass", "num_classes": len(classes), "average": "none"}
     columns = {name: score(logits, labels, **options).tolist() for name, score in SCORES.items()}
@@ -75,9 +75,7 @@ def class_rows(
 SCORES = {"precision": precision, "recall": recall, "f1": f1_score}
 
 
-def confusion_rows(
-    logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"], classes: Sequence[str]
-) -> list[dict[str, object]]:
+def confusion_rows(logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"], classes: Sequence[str]) -> list[Row]:
     """A row for each label, with how many of its maps were taken for each class."""
     counts = confusion_matrix(logits.argmax(1), labels, task="multiclass", num_classes=len(classes)).tolist()
     return [{"label": label, **dict(zip(classes, row, strict=True))} for label, row in zip(classes, counts, strict=True)]
@@ -85,7 +83,7 @@ def confusion_rows(
 
 def reliability_rows(
     logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"], temperature: Tensor | float = 1.0
-) -> list[dict[str, object]]:
+) -> list[Row]:
     """How often it is right where it is about this sure."""
     sure, found = (logits / temperature).softmax(1).max(1)
     bins = (sure * BINS).long().clamp(max=BINS - 1)
@@ -100,8 +98,8 @@ def reliability_rows(
 
 
 def prediction_rows(
-    names: Sequence[Mapping], labels: Int[Tensor, "map"], logits: Float[Tensor, "map class"], classes: Sequence[str]
-) -> list[dict[str, object]]:
+    names: Sequence[Row], labels: Int[Tensor, "map"], logits: Float[Tensor, "map class"], classes: Sequence[str]
+) -> list[Row]:
     """What was said of each map."""
     rows = zip(names, labels.tolist(), logits.argmax(1).tolist(), logits.tolist(), strict=True)
     return [
@@ -114,7 +112,7 @@ def _named(numbers: Sequence[float], classes: Sequence[str]) -> dict[str, float]
     return {f"logit:{name}": number for name, number in zip(classes, numbers, strict=True)}
 
 
-def agreement_rows(pairs: Sequence[tuple[str, str]], classes: Sequence[str]) -> list[dict[str, object]]:
+def agreement_rows(pairs: Sequence[tuple[str, str]], classes: Sequence[str]) -> list[Row]:
     """How far two passes over the same maps agree; nothing where there was only one."""
     if not pairs:
         return []

@@ -1,10 +1,11 @@
 """The folds of a cross-validation joined: scores of every classifier, and what the network takes for what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from headscope.contracts import ChildRun, Findings, Row
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.scores import best_temperature, class_rows, confusion_rows, pattern_scores, reliability_rows
 
@@ -12,23 +13,23 @@ PUBLISHED = 0.86
 Fold = tuple[Tensor, Tensor]  # logits (map, class) and labels (map) of what a run was tested on
 
 
-def joined_folds(parts: Sequence[Mapping], network: str) -> dict[str, object]:
+def joined_folds(parts: Sequence[ChildRun], network: str) -> Findings:
     """Tables of all rows; the temperature of a fold is that which is best for the others, since none is learnt from twice.
 
-    `overrides` tell the last run, which learns from all maps, what the folds found.
+    `temperature` and `f1` are what the last run, which learns from all maps, is told of the folds.
     """
     folds: dict[str, list[Fold]] = {}
     for part in parts:
-        folds.setdefault(part["row"], []).append(logits_and_labels(part["results"]["tables"]["predictions"]))
+        folds.setdefault(part.row, []).append(logits_and_labels(part.results.tables["predictions"]))
     logits, labels = pooled(folds[network])
     temperatures = [best_temperature(*pooled(others(folds[network], n))) for n in range(len(folds[network]))]
     calibrated = torch.cat([logits / t for (logits, _), t in zip(folds[network], temperatures, strict=True)])
     final, f1 = float(best_temperature(logits, labels)), float(pattern_scores(logits, labels)["f1"])
-    agreement = [row for part in parts[:1] for row in part["results"]["tables"].get("agreement", [])]
+    agreement = [row for part in parts[:1] for row in part.results.tables.get("agreement", [])]
     before, after = (float(pattern_scores(one, labels)["calibration_error"]) for one in (logits, calibrated))
     rows = [summary_row(name, own) for name, own in folds.items()]
-    return {
-        "metrics": {
+    return Findings(
+        metrics={
             "f1": f1,
             **{f"f1 of {row['row']}": row["f1 of all folds"] for row in rows if row["row"] != network},
             "accuracy": float(pattern_scores(logits, labels)["accuracy"]),
@@ -37,21 +38,18 @@ def joined_folds(parts: Sequence[Mapping], network: str) -> dict[str, object]:
             "temperature": final,
             **{row["what"]: row["value"] for row in agreement},
         },
-        "tables": {
+        tables={
             "summary": [*rows, {**dict.fromkeys(rows[0]), "row": "published", "f1 of all folds": PUBLISHED}],
             "classes": [{"row": name, **row} for name, own in folds.items() for row in class_rows(*pooled(own), CLASSES)],
             "confusion": confusion_rows(logits, labels, CLASSES),
             "reliability": reliability_rows(calibrated, labels),
             "agreement": agreement,
-            "predictions": [
-                row for part in parts if part["row"] == network for row in part["results"]["tables"]["predictions"]
-            ],
+            "predictions": [row for part in parts if part.row == network for row in part.results.tables["predictions"]],
         },
-        "overrides": [f"module.temperature={final}", f"callbacks.save_network.f1={f1}"],
-    }
+    )
 
 
-def logits_and_labels(rows: Sequence[Mapping]) -> Fold:
+def logits_and_labels(rows: Sequence[Row]) -> Fold:
     """What a run said of the maps that it was tested on."""
     logits = torch.tensor([[row[f"logit:{name}"] for name in CLASSES] for row in rows])
     return logits, torch.tensor([CLASSES.index(row["label"]) for row in rows])
@@ -67,7 +65,7 @@ def others(folds: Sequence[Fold], left_out: int) -> list[Fold]:
     return [fold for place, fold in enumerate(folds) if place != left_out] or list(folds)
 
 
-def summary_row(name: str, folds: Sequence[Fold]) -> dict[str, object]:
+def summary_row(name: str, folds: Sequence[Fold]) -> dict[str, str | float | int | None]:
     """Macro F1 of all maps together, and its mean and deviation over the folds."""
     scores = torch.stack([pattern_scores(*fold)["f1"] for fold in folds])
     together = pattern_scores(*pooled(folds))

@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 
 MOSTLY = {
@@ -21,11 +22,11 @@ OTHER = "#BBBBBB"
 Head = tuple[int, int]
 
 
-def head_plane(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def head_plane(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """The same plane twice, coloured by layer and marked by behaviour; relation heads by name, where they are known."""
     values = by_quantity(heads)
     places = {head: (x, values["mds_y"][head]) for head, x in values["mds_x"].items()}
-    relations = relations_of(results["tables"].get("marked_relations", []))
+    relations = relations_of(results.tables.get("marked_relations", []))
     ratios = [1.15, 1, 0.75] if relations else [1.15, 1]
     figure, (left, right, *text) = pyplot.subplots(1, len(ratios), figsize=(3.9 * sum(ratios), 4.4), width_ratios=ratios)
     draw_layers(left, places)
@@ -49,7 +50,7 @@ def limits(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], 
     return middle, 0.55 * max(high - low for low, high in ends)
 
 
-def by_quantity(heads: Sequence[Mapping]) -> dict[str, dict[Head, float]]:
+def by_quantity(heads: Sequence[Row]) -> dict[str, dict[Head, float]]:
     """The values of each quantity by head."""
     found: dict[str, dict[Head, float]] = {}
     for row in heads:
@@ -88,7 +89,7 @@ def draw_behaviour(axes: Axes, places: Mapping[Head, tuple[float, float]], group
     axes.set_title("by behaviour")
 
 
-def relations_of(rows: Sequence[Mapping]) -> dict[Head, list[str]]:
+def relations_of(rows: Sequence[Row]) -> dict[Head, list[str]]:
     """What each relation head finds, by head."""
     found: dict[Head, list[str]] = {}
     for row in rows:

@@ -6,13 +6,14 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import head_heatmap, save
 
 NAMED = 3
 NOT_RUNS = ("quantity", "layer", "head")
 
 
-def head_scatters(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def head_scatters(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """For each quantity, the value of every head in the first run against each other run; the diagonal is agreement."""
     for quantity, rows in _by_quantity(results).items():
         first, *others = (column for column in rows[0] if column not in NOT_RUNS)
@@ -24,7 +25,7 @@ def head_scatters(results: Mapping, heads: Sequence[Mapping], folder: Path) -> N
         save(figure, folder, f"scatter_{quantity}")
 
 
-def _scatter(axes: Axes, rows: Sequence[Mapping], first: str, other: str) -> object:
+def _scatter(axes: Axes, rows: Sequence[Row], first: str, other: str) -> object:
     known = [row for row in rows if row[first] is not None and row[other] is not None]
     x, y = [row[first] for row in known], [row[other] for row in known]
     points = axes.scatter(x, y, c=[row["layer"] for row in known], cmap="viridis", s=16)
@@ -36,17 +37,17 @@ def _scatter(axes: Axes, rows: Sequence[Mapping], first: str, other: str) -> obj
     return points
 
 
-def difference_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def difference_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """For each quantity that is drawn, a grid of the differences of the heads."""
     for quantity, rows in _by_quantity(results).items():
         _, *others = (column for column in rows[0] if column not in NOT_RUNS)
         for name in [f"difference:{quantity}"] if len(others) == 1 else [f"difference:{quantity}:{run}" for run in others]:
             cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == name}
-            save(head_heatmap(name, cells), folder, name)
+            save(head_heatmap(results.quantities[name].label, cells), folder, name)
 
 
 def _by_quantity(results: Mapping) -> dict[str, list[Mapping]]:
     found: dict[str, list[Mapping]] = {}
-    for row in results["tables"]["head_values"]:
+    for row in results.tables["head_values"]:
         found.setdefault(row["quantity"], []).append(row)
     return found

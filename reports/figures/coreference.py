@@ -1,16 +1,17 @@
 """Who finds the antecedent: the baselines and the best head, by kind of mention, with their intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import pyplot
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, save
 
 
-def coreference_rows(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def coreference_rows(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """A group of bars for each kind of mention."""
-    cells = results["tables"]["coreference_intervals"]
+    cells = results.tables["coreference_intervals"]
     rows, kinds = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("row", "kind"))
     width = 0.8 / len(rows)
     figure, axes = pyplot.subplots(figsize=(5.5, 3.2))

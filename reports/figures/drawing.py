@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from headscope.reports.results import write_atomically
+from headscope.contracts import Row, RunResults
+from headscope.files import write_atomically
 
 matplotlib.use("Agg")
 pyplot.rcParams.update({"font.size": 9, "svg.hashsalt": "headscope", "figure.constrained_layout.use": True})
@@ -20,14 +21,15 @@ OURS, PUBLISHED = "#0072B2", "#E69F00"
 MOST_RELATIONS = 25
 
 
-def head_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path, leave_out: Sequence[str] = ()) -> None:
-    """A (layer, head) grid for every per-head quantity."""
-    for quantity in dict.fromkeys(row["quantity"] for row in heads if row["quantity"] not in leave_out):
-        cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == quantity}
-        save(head_heatmap(quantity, cells), folder, f"heads_{quantity}")
+def head_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path, sections: Sequence[str]) -> None:
+    """A (layer, head) grid for every per-head quantity of some sections."""
+    for name, quantity in results.quantities.items():
+        if quantity.section.name in sections:
+            cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == name}
+            save(head_heatmap(quantity.label, cells), folder, f"heads_{name}")
 
 
-def head_heatmap(quantity: str, cells: Mapping[tuple[int, int], float]) -> Figure:
+def head_heatmap(title: str, cells: Mapping[tuple[int, int], float | None]) -> Figure:
     """One grid; a diverging scale around zero where values have both signs."""
     layers, heads = (max(place) for place in zip(*cells, strict=True))
     values = [value for value in cells.values() if value is not None]
@@ -35,7 +37,7 @@ def head_heatmap(quantity: str, cells: Mapping[tuple[int, int], float]) -> Figur
     scale = {"cmap": "PuOr", "vmin": -largest, "vmax": largest} if min(values, default=0) < 0 else {"cmap": "viridis"}
     figure, axes = pyplot.subplots(figsize=(1.2 + 0.3 * heads, 1.0 + 0.3 * layers))
     image = draw_grid(axes, cells, **scale)
-    axes.set_title(quantity.replace("_", " "))
+    axes.set_title(title)
     figure.colorbar(image, ax=axes, shrink=0.8)
     return figure
 
@@ -51,9 +53,9 @@ def draw_grid(axes: Axes, cells: Mapping[tuple[int, int], float | None], **scale
     return image
 
 
-def relation_recall(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def relation_recall(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """Recall of the most frequent relations, as bars."""
-    rows = results["tables"].get("relations", [])[:MOST_RELATIONS]
+    rows = results.tables.get("relations", [])[:MOST_RELATIONS]
     if not rows:
         return
     figure, axes = pyplot.subplots(figsize=(4.5, 0.8 + 0.2 * len(rows)))
@@ -64,9 +66,9 @@ def relation_recall(results: Mapping, heads: Sequence[Mapping], folder: Path) ->
     save(figure, folder, "relations")
 
 
-def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path, label: str = "words with the right head (%)") -> None:
+def row_bars(results: RunResults, heads: Sequence[Row], folder: Path, label: str = "words with the right head (%)") -> None:
     """The rows of a published table: our figure and the published one side by side."""
-    rows = results["tables"]["summary"]
+    rows = results.tables["summary"]
     places = range(len(rows))
     figure, axes = pyplot.subplots(figsize=(5.5, 0.9 + 0.5 * len(rows)))
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):
@@ -76,7 +78,7 @@ def row_bars(results: Mapping, heads: Sequence[Mapping], folder: Path, label: st
             axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.invert_yaxis()
-    axes.set(xlabel=label, xlim=(min(0, *(row["ours"] for row in rows)), 100), title=results["experiment"])
+    axes.set(xlabel=label, xlim=(min(0, *(row["ours"] for row in rows)), 100), title=results.experiment)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     save(figure, folder, "rows")
 

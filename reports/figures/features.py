@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib import pyplot
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import draw_grid, save
 
 GROUPS = {
@@ -16,7 +17,7 @@ GROUPS = {
 COLUMNS = 4
 
 
-def feature_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def feature_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """One figure for each kind of quantity, and for each model and their difference where there are two."""
     cells: dict[str, dict] = {}
     for row in heads:

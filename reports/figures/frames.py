@@ -1,16 +1,17 @@
 """The map of each marked head on an example sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import pyplot
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import save
 
 
-def example_maps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def example_maps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """Tokens on both axes: rows attend to columns."""
-    for example in results["tables"]["example_maps"]:
+    for example in results.drawings["example_maps"]:
         tokens = example["tokens"]
         side = 1.4 + 0.2 * len(tokens)
         figure, axes = pyplot.subplots(figsize=(side + 0.4, side))

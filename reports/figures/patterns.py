@@ -7,6 +7,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, OURS, save
 
 PATTERNS = {
@@ -20,16 +21,16 @@ PATTERNS = {
 MODELS = {"": "model", "tuned_": "tuned"}
 
 
-def classifier_figures(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def classifier_figures(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """The confusion matrix, and how sure the network is against how often it is right."""
-    tables = results["tables"]
+    tables = results.tables
     if tables.get("confusion"):
         confusion(tables["confusion"], folder)
     if tables.get("reliability"):
-        reliability(tables["reliability"], results["metrics"], folder)
+        reliability(tables["reliability"], results.metrics, folder)
 
 
-def confusion(rows: Sequence[Mapping], folder: Path) -> None:
+def confusion(rows: Sequence[Row], folder: Path) -> None:
     """How many maps of each label were taken for each class; the shade is the share of the label."""
     names = [row["label"] for row in rows]
     counts = [[row[name] for name in names] for row in rows]
@@ -46,7 +47,7 @@ def confusion(rows: Sequence[Mapping], folder: Path) -> None:
     save(figure, folder, "confusion")
 
 
-def reliability(rows: Sequence[Mapping], metrics: Mapping, folder: Path) -> None:
+def reliability(rows: Sequence[Row], metrics: Mapping, folder: Path) -> None:
     """A calibrated network is on the diagonal; the area of a point is the number of maps."""
     figure, axes = pyplot.subplots(figsize=(3.4, 3.2))
     axes.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1)
@@ -59,9 +60,12 @@ def reliability(rows: Sequence[Mapping], metrics: Mapping, folder: Path) -> None
     save(figure, folder, "reliability")
 
 
-def pattern_shares(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
-    """One task: stacked bars per layer and a grid of heads, for each model."""
-    rows = results["tables"]["patterns_by_layer"]
+def pattern_shares(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+    """One task: stacked bars per layer and a grid of heads, for each model; several tasks side by side."""
+    rows = results.tables["patterns_by_layer"]
+    if any("task" in row for row in rows):
+        patterns_by_task(results, heads, folder)
+        return
     models = list(dict.fromkeys(row["model"] for row in rows))
     figure, panels = pyplot.subplots(1, len(models), figsize=(1.2 + 3.4 * len(models), 3.2), squeeze=False, sharey=True)
     for axes, model in zip(panels.flat, models, strict=True):
@@ -73,9 +77,9 @@ def pattern_shares(results: Mapping, heads: Sequence[Mapping], folder: Path) -> 
     head_grids(heads, folder)
 
 
-def patterns_by_task(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def patterns_by_task(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """Several tasks side by side (Kovaleva, Figure 2), then their layers, then the heads over all tasks."""
-    rows = results["tables"]["summary"]
+    rows = results.tables["summary"]
     several = len({row["model"] for row in rows}) > 1
     figure, axes = pyplot.subplots(figsize=(1.6 + 0.62 * len(rows), 3.4))
     stacked(axes, [f"{row['task']}\ntuned" if several and row["model"] == "tuned" else row["task"] for row in rows], rows)
@@ -86,11 +90,11 @@ def patterns_by_task(results: Mapping, heads: Sequence[Mapping], folder: Path) -
     axes.set(title="patterns of all maps")
     finish_bars(figure, axes)
     save(figure, folder, "patterns_by_task")
-    layers_of_tasks(results["tables"]["patterns_by_layer"], folder)
+    layers_of_tasks(results.tables["patterns_by_layer"], folder)
     head_grids(heads, folder)
 
 
-def layers_of_tasks(rows: Sequence[Mapping], folder: Path) -> None:
+def layers_of_tasks(rows: Sequence[Row], folder: Path) -> None:
     """A panel of layers for each task and model."""
     panels = list(dict.fromkeys((row["task"], row["model"]) for row in rows))
     models = len({model for _, model in panels})
@@ -111,7 +115,7 @@ def layers_of_tasks(rows: Sequence[Mapping], folder: Path) -> None:
     save(figure, folder, "patterns_by_layer")
 
 
-def stacked(axes: Axes, names: Sequence[str], rows: Sequence[Mapping]) -> None:
+def stacked(axes: Axes, names: Sequence[str], rows: Sequence[Row]) -> None:
     """A bar for each row, its patterns on top of each other."""
     base = [0.0] * len(rows)
     for pattern in reversed(PATTERNS):
@@ -123,7 +127,7 @@ def stacked(axes: Axes, names: Sequence[str], rows: Sequence[Mapping]) -> None:
     axes.set_ylim(0, 100)
 
 
-def add_part(axes: Axes, rows: Sequence[Mapping], pattern: str, base: Sequence[float]) -> list[float]:
+def add_part(axes: Axes, rows: Sequence[Row], pattern: str, base: Sequence[float]) -> list[float]:
     """One pattern of all bars; where the next one begins."""
     values = [row[pattern] for row in rows]
     axes.bar(range(len(rows)), values, 0.84, base, color=PATTERNS[pattern], label=readable(pattern))
@@ -137,7 +141,7 @@ def finish_bars(figure: pyplot.Figure, first: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=7)
 
 
-def head_grids(heads: Sequence[Mapping], folder: Path) -> None:
+def head_grids(heads: Sequence[Row], folder: Path) -> None:
     """The pattern that each head shows most often, the paler the rarer; a grid for each model."""
     for prefix, model in MODELS.items():
         shares: dict[tuple[int, int], dict[str, float]] = {}

@@ -6,19 +6,20 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import OURS, PUBLISHED, draw_grid, save
 
 TITLES = {"dependent_to_head": "dependent → head", "head_to_dependent": "head → dependent"}
 FAINTEST = 0.02
 
 
-def relation_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def relation_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """For each ranked relation the accuracy of every head, in both directions on one scale."""
     cells: dict[str, dict] = {}
     for row in heads:
         if row["quantity"].startswith("relation:"):
             cells.setdefault(row["quantity"], {})[row["layer"], row["head"]] = row["value"]
-    for row in results["tables"]["relation_heads"]:
+    for row in results.tables["relation_heads"]:
         grids = [cells[f"relation:{row['relation']}:{direction}"] for direction in TITLES]
         layers, columns = (max(place) for place in zip(*grids[0], strict=True))
         size = (1.6 + 0.4 * columns, 0.9 + 0.2 * layers)
@@ -33,9 +34,9 @@ def relation_heatmaps(results: Mapping, heads: Sequence[Mapping], folder: Path) 
         save(figure, folder, f"relation_{row['relation']}")
 
 
-def attention_lines(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def attention_lines(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """The best head of each relation at work in a sentence; the relation's own links in a second colour."""
-    for drawing in results["tables"].get("drawings", []):
+    for drawing in results.drawings.get("attention_lines", []):
         words = drawing["words"]
         figure, axes = pyplot.subplots(figsize=(2.8, 0.5 + 0.19 * len(words)))
         draw_lines(axes, drawing)

@@ -7,19 +7,20 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, save
 
 BROAD = {"local": COLOURS[0], "delimiter": COLOURS[1], "block": COLOURS[2], "syntactic": COLOURS[3]}
 EMPTY = "#EEEEEE"
 
 
-def role_figures(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def role_figures(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """All of them."""
-    tables = results["tables"]
-    distributions(tables, results["metrics"].get("test/tau"), folder)
+    tables = results.tables
+    distributions(tables, results.metrics.get("test/tau"), folder)
     overlap(tables["overlap"], folder)
     skills(tables["assigned"], folder)
-    tau_curve(tables["tau_curve"], results["metrics"].get("test/tau"), folder)
+    tau_curve(tables["tau_curve"], results.metrics.get("test/tau"), folder)
     if tables["change_by_third"]:
         change(tables["change_by_third"], folder)
 
@@ -49,7 +50,7 @@ def distributions(tables: Mapping, tau: float, folder: Path) -> None:
     save(figure, folder, "roles_distributions")
 
 
-def overlap(rows: Sequence[Mapping], folder: Path) -> None:
+def overlap(rows: Sequence[Row], folder: Path) -> None:
     """How many heads have exactly each combination of roles, largest first, the roles as dots below (an UpSet chart)."""
     roles = [role for role in BROAD if any(role in row["roles"].split(" & ") for row in rows)]
     figure, (bars, dots) = pyplot.subplots(
@@ -67,7 +68,7 @@ def overlap(rows: Sequence[Mapping], folder: Path) -> None:
     save(figure, folder, "roles_overlap")
 
 
-def skills(rows: Sequence[Mapping], folder: Path) -> None:
+def skills(rows: Sequence[Row], folder: Path) -> None:
     """Each head a cell with the colours of its broad roles; within a layer those with most roles first (Figure 5)."""
     layers: dict[int, list[list[str]]] = {}
     for row in rows:
@@ -94,7 +95,7 @@ def draw_cell(axes: Axes, column: int, layer: int, roles: Sequence[str]) -> None
     axes.add_patch(Rectangle((column, layer), 1, 1, fill=False, edgecolor="white", linewidth=1.5))
 
 
-def tau_curve(rows: Sequence[Mapping], tau: float, folder: Path) -> None:
+def tau_curve(rows: Sequence[Row], tau: float, folder: Path) -> None:
     """How many heads get each broad role as the threshold moves."""
     figure, axes = pyplot.subplots(figsize=(4.2, 2.8))
     for role, colour in BROAD.items():
@@ -107,7 +108,7 @@ def tau_curve(rows: Sequence[Mapping], tau: float, folder: Path) -> None:
     save(figure, folder, "roles_tau")
 
 
-def change(rows: Sequence[Mapping], folder: Path) -> None:
+def change(rows: Sequence[Row], folder: Path) -> None:
     """The mean change of the score after fine-tuning, by thirds of the layers (Figure 6)."""
     thirds = [key for key in rows[0] if key != "role"]
     figure, axes = pyplot.subplots(figsize=(1.0 + 0.5 * len(rows), 2.8))

@@ -6,6 +6,7 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, MARKERS, save
 
 NEAR = {"previous token": "attention_to_previous", "same token": "attention_to_current", "next token": "attention_to_next"}
@@ -19,7 +20,7 @@ IMPORTANCE = {
 }
 
 
-def surface_by_layer(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def surface_by_layer(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """Attention by offset and by class of token; then entropy."""
     panels = {"near tokens": NEAR, "special tokens and punctuation": CLASSES, "from and to [SEP]": FROM_SEP}
     figure, rows = pyplot.subplots(len(panels), 1, figsize=(4.2, 6.6), sharex=True)
@@ -31,13 +32,13 @@ def surface_by_layer(results: Mapping, heads: Sequence[Mapping], folder: Path) -
     draw_one(heads, ENTROPY, "average entropy (nats)", "entropy of attention", folder, "surface_entropy")
 
 
-def importance_by_layer(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def importance_by_layer(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """How much the loss depends on the attention to each class of token (Clark, Figure 3)."""
     label = "mean |d loss / d attention|"
     draw_one(heads, IMPORTANCE, label, "importance of attention", folder, "gradients")
 
 
-def draw_one(heads: Sequence[Mapping], lines: Mapping[str, str], label: str, title: str, folder: Path, name: str) -> None:
+def draw_one(heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str, folder: Path, name: str) -> None:
     """A figure of one panel."""
     figure, axes = pyplot.subplots(figsize=(4.2, 2.8))
     by_layer(axes, heads, lines)
@@ -46,7 +47,7 @@ def draw_one(heads: Sequence[Mapping], lines: Mapping[str, str], label: str, tit
     save(figure, folder, name)
 
 
-def by_layer(axes: Axes, heads: Sequence[Mapping], lines: Mapping[str, str]) -> None:
+def by_layer(axes: Axes, heads: Sequence[Row], lines: Mapping[str, str]) -> None:
     """The heads of each quantity as points and the mean of each layer as a line."""
     for place, (label, quantity) in enumerate(lines.items()):
         points = [(row["layer"], row["value"]) for row in heads if row["quantity"] == quantity and row["value"] is not None]

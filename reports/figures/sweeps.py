@@ -1,6 +1,6 @@
 """The figure of a sweep: one line per job through the values that it had, coloured by what it reached."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +8,17 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 
+from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import save
 
 MANY_TIMES = 20  # a range that spans as much is shown on a logarithmic scale
 MOST_TICKS = 12
 
 
-def parallel_coordinates(results: Mapping, heads: Sequence[Mapping], folder: Path) -> None:
+def parallel_coordinates(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """One axis per value that differs and one for the metric; jobs without a figure are left out."""
-    metric = next(iter(results["metrics"]), None)
-    rows = [row for row in results["tables"]["jobs"] if metric and row[metric] is not None]
+    metric = next(iter(results.metrics), None)
+    rows = [row for row in results.tables["jobs"] if metric and row[metric] is not None]
     columns = {key: [row["values"][key] for row in rows] for key in (rows[0]["values"] if rows else ())}
     columns = {key: texts for key, texts in columns.items() if len(set(texts)) > 1}
     if not columns:
@@ -32,9 +33,7 @@ def parallel_coordinates(results: Mapping, heads: Sequence[Mapping], folder: Pat
     for position, (_, ticks) in enumerate(scales):
         draw_axis(axes, position, ticks)
     axes.set_xticks(range(len(scales)), [*columns, metric])
-    axes.set(
-        yticks=[], ylim=(-0.05, 1.05), xlim=(-0.3, len(scales) - 0.6), title=f"{results['experiment']}: {len(rows)} jobs"
-    )
+    axes.set(yticks=[], ylim=(-0.05, 1.05), xlim=(-0.3, len(scales) - 0.6), title=f"{results.experiment}: {len(rows)} jobs")
     axes.spines[:].set_visible(False)
     save(figure, folder, "jobs")
 

@@ -1,114 +1,131 @@
 """What an atlas will run: which parts, for which model, with which overrides; mistakes are found before any work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from headscope.data_modules.base import require_same_shape
-from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, InputError, did_you_mean
-from headscope.files import local_path
-from headscope.reports.results import read_json
-from headscope.runs.atlas.parts import Planned
-from headscope.runs.help import CONF
+from headscope.files import local_path, read_json
 
-AUTO, TUNED, HUB = "auto", "tuned", "hub"
-FIRST, SECOND = "first", "second"
+AUTO, HUB = "auto", "hub"
+ENCODER, TUNED = "encoder", "tuned"  # the two models
 CONTENT = "atlas.json"
-OF_THE_ATLAS = (
-    "experiment", "run_dir", "resume", "data_of", "task", "tuned", "compare_with", "only", "sentences", "parts",
-    "every_part", "second", "shown", "typed_tokens", "map_bytes", "least_words", "questions", "quantities", "facts",
-    "show", "figures", "published",
-)  # fmt: skip
-OF_ONE_EXPERIMENT = ("data", "module", "analyses", "stages", "job", "monitor")
 
 
-def overrides_for_parts(given: Sequence[str], encoder: str) -> list[str]:
-    """The encoder's group option and the user's overrides, which every part takes; an error for what only one could."""
-    of_all_data = OmegaConf.load(CONF / "data" / "_shared.yaml")
-    kept = [f"encoder={encoder}"]  # also where an experiment by itself would take another
-    for override in given:
-        key = override.lstrip("+~").partition("=")[0]
-        group, _, rest = key.partition("@")[0].partition(".")
-        if group in OF_ONE_EXPERIMENT and not (group == "data" and rest.partition(".")[0] in of_all_data):
-            way = "data_of.<kind>= names files" if group == "data" else f"parts.<part>.overrides=['{override}'] is for one"
-            raise ConfigError(f"{key}: an atlas has several parts, each with its own; {way}.")
-        if group not in OF_THE_ATLAS and key != "encoder":
-            kept.append(override)
-    return kept
+@dataclass(frozen=True)
+class Planned:
+    """A part that is to be run: of which model, where, and with which of its analyses."""
+
+    name: str
+    part: DictConfig
+    folder: Path
+    given: Sequence[str]  # overrides of all parts
+    analyses: Sequence[str] = ()
+    encoder: Mapping[str, Any] | None = None  # another model than the atlas's own, whole
+    own_data: str | None = None  # the user's own file or folder, where the part reads one
 
 
-def check(cfg: DictConfig) -> FrozenEncoder:
+def check(cfg: DictConfig) -> Any:
     """Find mistakes before any work; returns the encoder, its weights not yet read."""
-    for key in ("only", "second", "shown"):
+    for key in ("only", "tuned_parts", "shown"):
         for name in as_list(cfg[key]):
             if name not in cfg.parts:
                 raise ConfigError(f"{key}: {name} is no part of the atlas{did_you_mean(name, cfg.parts)}")
     for kind, path in cfg.data_of.items():
         if path is not None and path != HUB and not local_path(path).exists():
             raise InputError(f"data_of.{kind}={path}: no such file or folder.")
-    if cfg.compare_with not in (None, TUNED):
-        first_model_of(cfg.compare_with)
+    if cfg.beside is not None:
+        first_model_of(cfg.beside)
     encoder = instantiate(cfg.encoder, _convert_="all")
-    if cfg.tuned not in (None, AUTO):
-        require_same_shape(encoder, FrozenEncoder(cfg.tuned))
+    if cfg.tuned.name != AUTO and (tuned := instantiate(cfg.tuned, _convert_="all")):
+        encoder.require_same_shape(tuned)
     return encoder
 
 
-def first_model_of(folder: str) -> dict[str, object]:
+def first_model_of(folder: str) -> dict[str, Any]:
     """The model of another atlas."""
     try:
         return read_json(Path(folder).expanduser() / CONTENT)["models"][0]
     except (TypeError, KeyError, IndexError, ValueError) as error:
-        raise ConfigError(f"compare_with={folder}: no finished atlas there (expected {CONTENT}).") from error
+        raise ConfigError(f"beside={folder}: no finished atlas there (expected {CONTENT}).") from error
 
 
-def as_list(value: object) -> list:
+def as_list(value: Any) -> list[Any]:
     """Several of what was given, or the one."""
     return [value] if isinstance(value, str) else list(value or ())
 
 
+def made_by(cfg: DictConfig, part: str) -> dict[str, str]:
+    """The keys of the atlas that a part makes, and the file of its folder that each is."""
+    return dict(cfg.parts[part].get("makes") or {}) if cfg.parts[part] else {}
+
+
 def wanted_parts(cfg: DictConfig) -> list[str]:
-    """The parts that the user did not leave out, and those that they need; none that makes what is given already."""
+    """The parts to run, with those that they need; one that makes a key runs only where the key is left to it."""
     chosen = set(as_list(cfg.only) or cfg.parts)
     chosen |= {need for name in chosen if cfg.parts[name] for need in cfg.parts[name].get("needs", [])}
     return [
         name
         for name, part in cfg.parts.items()
-        if part and name in chosen and all(cfg[key] == AUTO for key in part.get("makes", {}))
+        if part and name in chosen and all(OmegaConf.select(cfg, key) == AUTO for key in made_by(cfg, name))
     ]
 
 
 def steps(cfg: DictConfig) -> list[tuple[str, str]]:
-    """Model and part, in order; the second model is the fine-tuned one, where one is there or made."""
+    """Model and part, in order; the fine-tuned model comes second, where one is there or made."""
     wanted = wanted_parts(cfg)
-    second = [name for name in cfg.second if name in wanted] if cfg.compare_with == TUNED and cfg.tuned is not None else []
-    return [(FIRST, name) for name in wanted] + [(SECOND, name) for name in second]
+    has_tuned = cfg.tuned.name is not None or cfg.tuned.change is not None
+    second = [name for name in cfg.tuned_parts or () if name in wanted] if has_tuned and cfg.beside is None else []
+    return [(ENCODER, name) for name in wanted] + [(TUNED, name) for name in second]
 
 
 def makers(cfg: DictConfig) -> list[str]:
     """The parts that make a key of the atlas."""
-    return [name for name, part in cfg.parts.items() if part and part.get("makes")]
+    return [name for name in cfg.parts if made_by(cfg, name)]
 
 
-def with_what_is_not_made(cfg: DictConfig) -> DictConfig:
-    """A copy in which a key that was left to a part is null where that part is not wanted."""
-    cfg, wanted = cfg.copy(), wanted_parts(cfg)
-    for maker in makers(cfg):
-        for key in cfg.parts[maker].makes:
-            if cfg[key] == AUTO and maker not in wanted:
-                cfg[key] = None
-    return cfg
+def never_made(cfg: DictConfig) -> dict[str, None]:
+    """The keys that were left to a part which is not wanted."""
+    wanted = wanted_parts(cfg)
+    keys = [key for name in makers(cfg) if name not in wanted for key in made_by(cfg, name)]
+    return {key: None for key in keys if OmegaConf.select(cfg, key) == AUTO}
 
 
-def plan(cfg: DictConfig, model: str, name: str, shared: Sequence[str]) -> Planned:
-    """A part of the first model, or the same of the fine-tuned one in a folder below."""
+def settled(cfg: DictConfig, made: Mapping[str, str | None]) -> DictConfig:
+    """A copy in which the keys that parts make have their values; the atlas's own configuration stays as it is."""
+    copy = cfg.copy()
+    for key, value in made.items():
+        OmegaConf.update(copy, key, value)
+    return copy
+
+
+def plan(cfg: DictConfig, model: str, name: str, given: Sequence[str]) -> Planned:
+    """A part of the atlas's own model, or the same of the fine-tuned one in a folder below."""
     folder = Path(cfg.run_dir)
-    if model == FIRST:
-        part = cfg.parts[name]
-        return Planned(name, part, folder / name, shared, list(part.get("analyses", {})))
-    alone = cfg.copy()
-    alone.tuned = None
-    return Planned(name, alone.parts[name], folder / TUNED / name, shared, list(cfg.second[name]), cfg.tuned)
+    if model == TUNED:
+        tuned = spec_of(cfg.tuned)
+        alone = settled(cfg, dict.fromkeys(("tuned.name", "tuned.change")))
+        return Planned(
+            name, alone.parts[name], folder / TUNED / name, given, list(cfg.tuned_parts[name]), tuned, own_data(cfg, name)
+        )
+    part = cfg.parts[name]
+    of_tuned = part.get("of") == TUNED and cfg.tuned.name is not None
+    encoder = spec_of(cfg.tuned) if of_tuned else None  # where there is none, the encoder itself may be a classifier
+    return Planned(name, part, folder / name, given, list(part.get("analyses", {})), encoder, own_data(cfg, name))
+
+
+def spec_of(tuned: DictConfig) -> dict[str, Any]:
+    """The fine-tuned model as a run's encoder: every key of it."""
+    content = OmegaConf.to_container(tuned, resolve=True)
+    base = content.pop("base")
+    return {key: value for key, value in content.items() if key != "_target_"} | {"name": content["name"] or base}
+
+
+def own_data(cfg: DictConfig, name: str) -> str | None:
+    """The user's own files that a part reads."""
+    kinds = as_list(cfg.parts[name].get("reads"))
+    return next((str(cfg.data_of[kind]) for kind in kinds if cfg.data_of[kind] is not None), None)

@@ -1,14 +1,16 @@
 """TensorBoard: metrics, figures as images, tables as text, the configuration as hyperparameters."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.image import imread
 from pytorch_lightning.loggers import TensorBoardLogger
 
+from headscope.contracts import Row
 from headscope.errors import ConfigError
 from headscope.reports.terminal import cell
-from headscope.runs.loggers.dashboards import Report
+from headscope.runs.report import Report
 
 
 class TensorBoardDashboard(TensorBoardLogger):
@@ -19,9 +21,9 @@ class TensorBoardDashboard(TensorBoardLogger):
             super().__init__(default_hp_metric=False, **options)
         except ModuleNotFoundError as error:
             raise ConfigError("logger=tensorboard: not installed; run `make setup`, or pip install tensorboard.") from error
-        self.configuration: Mapping = {}
+        self.configuration: Mapping[str, Any] = {}
 
-    def open(self, name: str, group: str | None, config: Mapping) -> None:
+    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
         self.configuration = config
 
     def publish(self, report: Report) -> None:
@@ -38,7 +40,7 @@ class TensorBoardDashboard(TensorBoardLogger):
             self._experiment.close()
 
 
-def markdown(rows: Sequence[Mapping]) -> str:
+def markdown(rows: Sequence[Row]) -> str:
     """The rows as a table with all columns that any of them has."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [columns, ["---"] * len(columns), *([cell(row.get(column)) for column in columns] for row in rows)]

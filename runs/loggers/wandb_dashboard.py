@@ -3,12 +3,13 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytorch_lightning.loggers import WandbLogger
 
+from headscope.contracts import Row
 from headscope.errors import InputError
-from headscope.runs.loggers.dashboards import Report
+from headscope.runs.report import Report
 
 if TYPE_CHECKING:
     import wandb
@@ -28,13 +29,14 @@ class WandbDashboard(WandbLogger):
         super().__init__(name=name, group=group, settings=QUIET | options.pop("settings", {}), **options)
         self.asked_offline, self.closing_line = offline, None
 
-    def open(self, name: str, group: str | None, config: Mapping) -> None:
+    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
         import wandb
 
         wandb.setup(wandb.Settings(silent=True))
         given = {"name": self._wandb_init["name"] or name, "group": self._wandb_init["group"] or group}
         try:
-            self._wandb_init |= given | {"mode": self._mode()}
+            # A resumed run goes on with its own entry, which its identity names.
+            self._wandb_init |= given | {"mode": self._mode(), "id": self._wandb_init["id"] or run_id, "resume": "allow"}
             self.log_hyperparams(config)
         except wandb.errors.Error as error:
             reason = " ".join(str(error).split()).rstrip(".")
@@ -69,7 +71,7 @@ class WandbDashboard(WandbLogger):
         return self.closing_line
 
 
-def table_of(rows: Sequence[Mapping]) -> "wandb.Table":
+def table_of(rows: Sequence[Row]) -> "wandb.Table":
     """The rows with all columns that any of them has."""
     import wandb
 

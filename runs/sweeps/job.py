@@ -15,9 +15,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from headscope.errors import InputError
+from headscope.files import write_json
 from headscope.processes import is_first_process
-from headscope.reports.results import write_json
-from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.explain import INTERRUPTED, explain
 from headscope.runs.sweeps.launch import FAILURE
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")

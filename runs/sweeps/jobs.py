@@ -2,47 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig
 
-from headscope.reports.results import finished_results, read_json, write_json
-from headscope.runs.provenance import plain_config
-from headscope.runs.sweeps.launch import FAILURE, require_one_process
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a sweep: its folder, and what it changes."""
-
-    number: int
-    folder: Path
-    fixed: tuple[str, ...]
-    values: Mapping[str, str]
-
-    @property
-    def overrides(self) -> list[str]:
-        """What a user would type to get this run alone."""
-        return [*self.fixed, *(f"{key}={value}" for key, value in self.values.items())]
-
-    @property
-    def arguments(self) -> list[str]:
-        """The overrides as a launcher gets them: always into this folder, always going on."""
-        place = [
-            f"run_dir={quoted(str(self.folder.parent))}",
-            f"hydra.sweep.subdir={self.folder.name}",
-            "hydra.mode=MULTIRUN",
-        ]
-        return [*self.overrides, *place, "resume=true"]
-
-    @property
-    def failure(self) -> str | None:
-        """The sentence of its error, if it failed."""
-        note = read_json(self.folder / FAILURE)
-        return note and note["error"]
+from headscope.contracts import RunResults
+from headscope.files import read_json, write_json
+from headscope.reports.results import finished_results
+from headscope.runs.children import compose_job
+from headscope.runs.report import comparable, plain_config
+from headscope.runs.sweeps.launch import Job, require_one_process
 
 
 class SweepJobs:
@@ -54,7 +24,7 @@ class SweepJobs:
         self.records: list[dict] = (read_json(self.folder / "jobs.json") or {"jobs": []})["jobs"]
         self.mine: dict[int, Job] = {}
         self.configs: dict[int, DictConfig] = {}
-        self.found: dict[int, dict] = {}
+        self.found: dict[int, RunResults] = {}
 
     def claim(self, values: Mapping[str, str], search: Sequence[str] = ()) -> Job:
         """The job with these values, under its old number if the folder has seen it."""
@@ -64,7 +34,8 @@ class SweepJobs:
             self.records.append({"job": number, "overrides": overrides, "values": dict(values), "search": list(search)})
         if number not in self.mine:
             job = Job(number, self.folder / str(number), self.fixed, values)
-            self.configs[number] = self.compose(job)  # a mistake in any job is found before the first one starts
+            # A mistake in any job is found before the first one starts.
+            self.configs[number] = compose_job(self.loader, self.config, job.arguments, job.folder)
             require_one_process(self.configs[number], self.config.hydra.launcher)
             self.mine[number] = job
         return self.mine[number]
@@ -77,26 +48,10 @@ class SweepJobs:
         """Remember the jobs; before any of them starts."""
         write_json(self.folder / "jobs.json", {"jobs": self.records})
 
-    def compose(self, job: Job) -> DictConfig:
-        """The configuration with which the job will run."""
-        cfg = self.loader.load_sweep_config(self.config, job.arguments)
-        HydraConfig.instance().set_config(cfg)
-        with open_dict(cfg):
-            del cfg["hydra"]
-        cfg.run_dir = str(job.folder)
-        return OmegaConf.create(plain_config(cfg))
-
-    def results(self, job: Job) -> dict | None:
+    def results(self, job: Job) -> RunResults | None:
         """What the job found, if it finished with the configuration that it would have now."""
-        if job.number not in self.found and (results := finished_results(job.folder)):
-            from headscope.runs.training import comparable  # torch: only where there is something to compare
-
-            if comparable(results["provenance"]["config"]) == comparable(plain_config(self.configs[job.number])):
+        if job.number not in self.found:
+            results, config = finished_results(job.folder), plain_config(self.configs[job.number])
+            if results and comparable(results.provenance.config) == comparable(config):
                 self.found[job.number] = results
         return self.found.get(job.number)
-
-
-def quoted(text: str) -> str:
-    """The text as a value in Hydra's grammar, whatever it contains."""
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -1,17 +1,15 @@
 """How a sweep starts its jobs: one process each, cores shared out, a process that dies takes only its own job with it."""
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, InputError
-from headscope.reports.results import write_json
-
-if TYPE_CHECKING:
-    from headscope.runs.sweeps.jobs import Job
+from headscope.files import read_json, write_json
 
 FAILURE = "failed.json"
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
@@ -20,6 +18,42 @@ BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
 
 class LauncherFailed(InputError):
     """The launcher, and not a job, gave up; its jobs may still be running elsewhere."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: its folder, and what it changes."""
+
+    number: int
+    folder: Path
+    fixed: tuple[str, ...]
+    values: Mapping[str, str]
+
+    @property
+    def overrides(self) -> list[str]:
+        """What a user would type to get this run alone."""
+        return [*self.fixed, *(f"{key}={value}" for key, value in self.values.items())]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The overrides as a launcher gets them: always into this folder, always going on."""
+        place = [
+            f"run_dir={quoted(str(self.folder.parent))}",
+            f"hydra.sweep.subdir={self.folder.name}",
+            "hydra.mode=MULTIRUN",
+        ]
+        return [*self.overrides, *place, "resume=true"]
+
+    def read_failure(self) -> str | None:
+        """The sentence of its error, if it failed."""
+        note = read_json(self.folder / FAILURE)
+        return note and note["error"]
+
+
+def quoted(text: str) -> str:
+    """The text as a value in Hydra's grammar, whatever it contains."""
+    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
@@ -36,7 +70,7 @@ def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
     )
 
 
-def launch(launcher: Launcher, jobs: Sequence["Job"], settings: DictConfig) -> None:
+def launch(launcher: Launcher, jobs: Sequence[Job], settings: DictConfig) -> None:
     """Run the jobs; one whose process dies is recorded as failed, and the others are run again."""
     for job in jobs:
         (job.folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt

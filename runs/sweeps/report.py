@@ -2,19 +2,19 @@
 
 import copy
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 from rich.console import Console
 from rich.markup import escape
 
+from headscope.contracts import Findings, Row, RunResults, Source
 from headscope.errors import InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
-from headscope.reports.results import write_report
 from headscope.reports.terminal import WIDTH_OF_A_FILE, table_of
-from headscope.runs.provenance import describe
-from headscope.runs.sweeps.jobs import Job, SweepJobs
+from headscope.runs.report import describe, finish
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import Job
 from headscope.runs.sweeps.search import GridSearch
 
 OFFLINE = ("*/wandb/offline-run-*", "*/*/wandb/offline-run-*")  # of jobs, and of the rows of a job that is a table
@@ -30,12 +30,24 @@ def report(config: DictConfig, jobs: SweepJobs, search: GridSearch, trouble: str
     values = {number: results and search.value(results) for number, results in found.items()}
     best = search.best(values)
     rows = [row(job, found[number], search.metric, values[number]) for number, job in jobs.mine.items()]
-    results = sweep_results(config, rows, found, best)
+    done = [results for results in found.values() if results]
+    tables = {"jobs": rows, "metrics": [{"metric": name} for name in sorted({n for one in done for n in one.metrics})]}
     if best is not None:
-        results["metrics"] = {search.metric: values[best]}
-        results["tables"]["best"] = [{"job": best, "command": command(jobs.mine[best]), **found[best]["metrics"]}]
-    figures = [parallel_coordinates] if config.get("figures") else []
-    write_report(jobs.folder, results, {}, figures)
+        tables["best"] = [{"job": best, "command": command(jobs.mine[best]), **found[best].metrics}]
+    example = found[best] if best is not None else done[0] if done else None
+    source = example.provenance.as_source() if example else Source({"name": None}, {}, {})
+    cfg = copy.deepcopy(config)
+    with open_dict(cfg):
+        del cfg["hydra"]
+    results = RunResults(
+        experiment=", ".join(dict.fromkeys(one.experiment for one in done)) or cfg.experiment_name,
+        metrics={} if best is None else {search.metric: values[best]},
+        tables=tables,
+        # Model and data are those of the best job, or of any.
+        provenance=describe(cfg, source, sum(one.provenance.seconds for one in done)),
+        runs={str(number): str(number) for number, one in found.items() if one},
+    )
+    finish(jobs.folder, results, Findings(), [parallel_coordinates] if config.get("figures") else [])
     show(results, jobs.folder)
     missing = [row for row in rows if row["status"] != "done"]
     if missing:
@@ -46,34 +58,17 @@ def report(config: DictConfig, jobs: SweepJobs, search: GridSearch, trouble: str
         )
 
 
-def row(job: Job, results: Mapping | None, metric: str, value: float | None) -> dict[str, object]:
+def row(job: Job, results: RunResults | None, metric: str, value: float | None) -> Row:
     """A job in the table."""
-    failure = None if results else job.failure
+    failure = None if results else job.read_failure()
     return {
         "job": job.number,
         "overrides": " ".join(f"{key}={text}" for key, text in job.values.items()),
         metric: value,
         "status": "done" if results else "failed" if failure else "unfinished",
-        "seconds": results and results["provenance"]["seconds"],
+        "seconds": results.provenance.seconds if results else None,
         "error": failure,
         "values": dict(job.values),
-    }
-
-
-def sweep_results(config: DictConfig, rows: list[dict], found: Mapping[int, Mapping | None], best: int | None) -> dict:
-    """What results.json holds; model and data are those of the best job, or of any."""
-    done = [results for results in found.values() if results]
-    example = found[best] if best is not None else done[0] if done else {"provenance": {}}
-    names = dict.fromkeys(results["experiment"] for results in done)
-    cfg = copy.deepcopy(config)
-    with open_dict(cfg):
-        del cfg["hydra"]
-    seconds = round(sum(results["provenance"]["seconds"] for results in done), 2)
-    return {
-        "experiment": ", ".join(names) or cfg.experiment_name,
-        "metrics": {},
-        "tables": {"jobs": rows, "metrics": sorted({name for results in done for name in results["metrics"]})},
-        "provenance": {**example["provenance"], **describe(cfg), "seconds": seconds},
     }
 
 
@@ -82,23 +77,24 @@ def command(job: Job) -> str:
     return shlex.join(["python", "train.py", *job.overrides])
 
 
-def show(results: Mapping, folder: Path) -> None:
+def show(results: RunResults, folder: Path) -> None:
     """Print the table, the errors and the best job; the last line is the path of results.json."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_OF_A_FILE)
-    rows = results["tables"]["jobs"]
+    rows = results.tables["jobs"]
     columns = [column for column in rows[0] if column not in ("error", "values")]
     shown = [{**row, "overrides": escape(row["overrides"])} for row in rows]
-    console.print(table_of(f"{results['experiment']}: {len(rows)} jobs", shown, columns))
+    console.print(table_of(f"{results.experiment}: {len(rows)} jobs", shown, columns))
     for row in rows:
         if row["error"]:
             print(f"job {row['job']} failed: {row['error']}")
-    for best in results["tables"].get("best", []):
-        (metric, value), *_ = results["metrics"].items()
+    for best in results.tables.get("best", []):
+        (metric, value), *_ = results.metrics.items()
         print(f"best {metric} {value:.4g}, job {best['job']}:\n{best['command']}")
-    if not results["metrics"] and (found := results["tables"]["metrics"]):
-        print(f"no job has {columns[2]}; to compare the jobs, give search.metric= one of {', '.join(found)}")
+    if not results.metrics and (found := results.tables["metrics"]):
+        names = ", ".join(row["metric"] for row in found)
+        print(f"no job has {columns[2]}; to compare the jobs, give search.metric= one of {names}")
     for figure in sorted((folder / "figures").glob("*.png")):
         print(f"figure: {figure}")
     if offline := [f"{shlex.quote(str(folder))}/{runs}" for runs in OFFLINE if next(folder.glob(runs), None)]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
+from headscope.contracts import RunResults
 from headscope.errors import ConfigError, require_choice
-from headscope.runs.sweeps.jobs import Job, SweepJobs
+from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.launch import Job
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -52,9 +54,9 @@ class GridSearch:
         size = self.batch or len(jobs) or 1
         yield from (jobs[start : start + size] for start in range(0, len(jobs), size))
 
-    def value(self, results: Mapping) -> float | None:
+    def value(self, results: RunResults) -> float | None:
         """The figure by which jobs are compared."""
-        return results["metrics"].get(self.metric)
+        return results.metrics.get(self.metric)
 
     def best(self, found: Mapping[int, float | None]) -> int | None:
         """The number of the best job."""
@@ -122,8 +124,8 @@ class OptunaSearch(GridSearch):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(direction=DIRECTIONS[self.direction])
         for results, job in ((jobs.results(job), job) for job in mine):
-            if results and self.metric not in results["metrics"]:
-                found = ", ".join(results["metrics"])
+            if results and self.metric not in results.metrics:
+                found = ", ".join(results.metrics)
                 raise ConfigError(f"search.metric={self.metric}: no such metric; the jobs have {found}.")
             if results and (value := self.value(results)) is not None:
                 params = {key: from_text(job.values[key], space[key]) for key in space}

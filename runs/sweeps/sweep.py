@@ -1,7 +1,7 @@
 """A sweep: jobs that differ in some overrides, each an ordinary run; stopped and started again, it goes on."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from hydra.core.config_loader import ConfigLoader
@@ -14,21 +14,20 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, did_you_mean
-from headscope.runs.cli import INTERRUPTED, explain
+from headscope.runs.explain import INTERRUPTED, explain
 from headscope.runs.sweeps.jobs import SweepJobs
 from headscope.runs.sweeps.launch import LauncherFailed, launch
 from headscope.runs.sweeps.report import report
 from headscope.runs.sweeps.search import GridSearch
 
 SPACE = "search/space"
-OF_THE_SWEEP = ("search", SPACE, "run_dir", "resume")  # not handed on to the jobs
 
 
 def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, arguments: Sequence[str]) -> None:
     """Run the jobs that the search names and that are not done yet, then report all of them."""
     HydraConfig.instance().set_config(config)
     search = build(config.search)
-    fixed, swept = split(search, loader, arguments)
+    fixed, swept = split(search, loader, arguments, config.sweep_only)
     jobs = SweepJobs(config, loader, fixed)
     trouble = None
     try:
@@ -58,8 +57,13 @@ def build(search: DictConfig) -> GridSearch:
         raise
 
 
-def split(search: GridSearch, loader: ConfigLoader, arguments: Sequence[str]) -> tuple[list[str], list[Override]]:
-    """What all jobs share, and what differs between them: the command line's and, for other keys, the search's own."""
+def split(
+    search: GridSearch, loader: ConfigLoader, arguments: Sequence[str], own: Mapping[str, bool]
+) -> tuple[list[str], list[Override]]:
+    """What all jobs share, and what differs between them: the command line's and, for other keys, the search's own.
+
+    `own` names the keys that concern the sweep and not its jobs.
+    """
     parser = OverridesParser.create(config_loader=loader)
     given = {override.get_key_element(): override for override in parser.parse_overrides(list(arguments))}.values()
     if any(override.key_or_group == "resume" and override.value() is not True for override in given):
@@ -67,12 +71,7 @@ def split(search: GridSearch, loader: ConfigLoader, arguments: Sequence[str]) ->
     for space in (override.value() for override in given if override.key_or_group == SPACE):
         if space not in (known := loader.get_group_options(SPACE)):  # Hydra takes what is optional for granted
             raise ConfigError(f"{SPACE}={space}: no such {SPACE}{did_you_mean(str(space), known)}")
-    ours = [override for override in given if not of_the_sweep(override)]
+    ours = [override for override in given if not own.get(override.key_or_group.partition(".")[0])]
     ranges = parser.parse_overrides(search.ranges([override.key_or_group for override in ours]))
     fixed = [override.input_line for override in ours if not override.is_sweep_override()]
     return fixed, [override for override in [*ours, *ranges] if override.is_sweep_override()]
-
-
-def of_the_sweep(override: Override) -> bool:
-    """Whether an override concerns the sweep and not its jobs."""
-    return override.key_or_group in OF_THE_SWEEP or override.key_or_group.startswith("search.")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.bootstrap import interval, poisson_weights
+from headscope.analysis.statistics import interval, poisson_weights
 
 
 def test_weights_are_poisson_with_mean_one():

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from headscope.analysis.bootstrap import poisson_weights
 from headscope.analysis.drift import HeadDrift, map_cosines
+from headscope.analysis.statistics import poisson_weights
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.glue import GlueDataModule
 from headscope.errors import ConfigError

@@ -5,8 +5,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from headscope.analysis.base import HeadAnalysis
 from headscope.analysis.clusters import HeadDistances
-from headscope.analysis.head_analysis import HeadAnalysis
 from headscope.analysis.importance import TargetImportance
 from headscope.analysis.relations import RelationHeads
 from headscope.analysis.surface import SurfacePatterns

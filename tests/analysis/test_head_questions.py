@@ -14,7 +14,7 @@ from headscope.analysis.head_questions import (
     role_effect,
     role_pattern_agreement,
 )
-from headscope.analysis.significance import holm
+from headscope.analysis.statistics import holm
 
 CHANGES = [[-1.0, 0.5, 2.0, -0.25], [0.0, -3.0, 1.5, 0.75]]
 HAS = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.bootstrap import poisson_weights
 from headscope.analysis.pattern_tasks import joined_tasks
 from headscope.analysis.patterns import OUTCOMES, PatternShares
+from headscope.analysis.statistics import poisson_weights
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError

@@ -1,6 +1,6 @@
 import pytest
 
-from headscope.analysis.significance import holm, mcnemar
+from headscope.analysis.statistics import holm, mcnemar
 
 
 def test_mcnemar_by_hand():

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from headscope.errors import ConfigError
 from headscope.reports.figures.sweeps import scale
 from headscope.runs.cli import explain
-from headscope.runs.sweeps.jobs import quoted
+from headscope.runs.sweeps.launch import quoted
 from headscope.runs.sweeps.report import JobsFailed, show
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP
 from tests.runs.conftest import command, sweep, train

@@ -6,8 +6,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.weight_change import add_change, change_file, low_rank_change, main
+from headscope.data_modules.encoders.weight_change import add_change, change_file, low_rank_change
 from headscope.errors import InputError
+from headscope.tools.weight_change import main
 
 
 def model(seed, width=6):
@@ -64,9 +65,7 @@ def test_a_file_that_is_none(tmp_path):
     (tmp_path / "text.safetensors").write_text("no tensors here")
     with pytest.raises(InputError, match="expected a change of weights in safetensors, found something else.$"):
         add_change(model(0), tmp_path / "text.safetensors")
-    with pytest.raises(
-        InputError, match="no such file; python -m headscope.data_modules.encoders.weight_change makes one.$"
-    ):
+    with pytest.raises(InputError, match="no such file; python -m headscope.tools.weight_change makes one.$"):
         change_file(str(tmp_path / "none.safetensors"))
 
 

@@ -1,19 +1,23 @@
-"""Intervals from the Poisson bootstrap: each input counts Poisson(1) times in each replicate.
+"""Intervals, held-out choices and tests that every analysis uses.
 
-The draws depend on the seed and the input's place only, so that inputs can be counted as they stream by, on any number
-of processes, and memory does not grow with the data.
+Intervals come from the Poisson bootstrap: each input counts Poisson(1) times in each replicate. The draws depend on the
+seed and the input's index only, so that inputs can be counted as they stream by, on any number of processes, and memory
+does not grow with the data.
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.stats import binomtest, false_discovery_control
 from torch import Tensor
 
 from headscope.errors import ConfigError
 
 LEVEL = 0.95
+FOLDS = 2  # halves of the data: a head is chosen on one and scored on the other
 # The chance of at most k, for k = 0, 1, ...
 POISSON = tuple(float(sum(math.exp(-1) / math.factorial(n) for n in range(k + 1))) for k in range(9))
 
@@ -56,3 +60,34 @@ def interval(
     if defined.any():
         low[defined], high[defined] = np.nanpercentile(shares[:, defined], [outside, 100 - outside], axis=0)
     return low, high
+
+
+def held_out(correct: Float[Tensor, "fold map"], count: Float[Tensor, "fold"]) -> float | None:
+    """The accuracy, in percent, of the head that is best on one half, on the other half; None without two halves."""
+    if not count.all():
+        return None
+    right = sum(float(correct[1 - fold, correct[fold].argmax()]) for fold in range(FOLDS))
+    return 100 * right / float(count.sum())
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """The two-sided exact p-value that two predictors, right on these words each alone, are equally good."""
+    differing = only_first + only_second
+    return float(binomtest(only_first, differing).pvalue) if differing else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction."""
+    order = np.argsort(p_values, kind="stable")
+    steps = np.array(p_values)[order] * np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return corrected.tolist()
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's step-up correction, which bounds the share of false discoveries."""
+    return false_discovery_control(p_values).tolist() if len(p_values) else []
+
+
+CORRECTIONS: dict[str, Callable[[Sequence[float]], list[float]]] = {"none": list, "holm": holm, "bh": benjamini_hochberg}

@@ -1,0 +1,97 @@
+"""Some sentences with the maps of all heads, as bytes, for a page that draws them."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from headscope.data_modules.encoders.frozen import FrozenEncoder
+
+BASE64 = 4 / 3
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An input to be shown: words of a treebank, or a text or pair as it stands; typed by the user, or of the data."""
+
+    texts: tuple[str, ...]
+    split: bool = False
+    typed: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(self.texts) if self.split else " | ".join(self.texts)
+
+    def tokenised(self, tokenizer: PreTrainedTokenizerBase) -> BatchEncoding:
+        """As the encoder sees it, whole."""
+        if self.split:
+            return tokenizer(list(self.texts), is_split_into_words=True, verbose=False)
+        return tokenizer(*self.texts, verbose=False)
+
+
+class SentenceMaps:
+    """Chooses inputs and computes the entries that the page draws."""
+
+    @staticmethod
+    def typed(sentences: Sequence[str]) -> list[Shown]:
+        """What the user wrote."""
+        return [Shown((text,), typed=True) for text in sentences]
+
+    @staticmethod
+    def of_data(
+        examples: Sequence[tuple[str, ...]], split: bool, count: int, tokens: Sequence[int], encoder: FrozenEncoder
+    ) -> list[Shown]:
+        """The first inputs that have not too few and not too many tokens to be drawn; `split` where they are words."""
+        tokenizer, (least, most) = encoder.tokenizer(), tokens
+        found: list[Shown] = []
+        for texts in examples:
+            if len(found) == count:
+                break
+            shown = Shown(texts, split)
+            if least <= len(shown.tokenised(tokenizer)["input_ids"]) <= most and shown not in found:
+                found.append(shown)
+        return found
+
+    @staticmethod
+    def entries(
+        encoder: FrozenEncoder, inputs: Sequence[Shown], longest_typed: int, most_bytes: int
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The inputs with the maps of all heads, as long as they fit; and a sentence for each that is left out."""
+        tokenizer, heads = encoder.tokenizer(), encoder.layers * encoder.heads
+        entries, left_out, used = [], [], 0.0
+        for shown in inputs:
+            encoding = shown.tokenised(tokenizer)
+            length = len(encoding["input_ids"])
+            size = BASE64 * heads * length**2
+            if shown.typed and length > longest_typed:
+                left_out.append(f"“{shown}” has {length} tokens; the page shows up to {longest_typed} (typed_tokens).")
+            elif used + size > most_bytes:
+                left_out.append(f"“{shown}” would take the maps of {heads} heads over the page's limit (map_bytes).")
+            else:
+                used += size
+                maps = base64.b64encode(map_bytes(token_maps(encoder, encoding)).numpy().tobytes()).decode()
+                tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+                entries.append({"text": str(shown), "tokens": tokens, "maps": maps, "typed": shown.typed})
+        return entries, left_out
+
+
+def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor, "layer head query key"]:
+    """The maps of all heads of one input."""
+    layers: list[Tensor] = []
+    types = encoding.get("token_type_ids")
+    encoder.load()(
+        torch.tensor([encoding["input_ids"]]),
+        torch.tensor([encoding["attention_mask"]]),
+        sink=lambda weights: layers.append(weights[0].float()),
+        token_type_ids=None if types is None else torch.tensor([types]),
+    )
+    return torch.stack(layers)
+
+
+def map_bytes(maps: Float[Tensor, "layer head query key"]) -> UInt8[Tensor, "layer head query key"]:
+    """Square roots as bytes, so that small weights keep their differences."""
+    return (255 * maps.clamp(0, 1).sqrt()).round().to(torch.uint8)

@@ -1,0 +1,298 @@
+"""The beginning and the end of every run: its folder, its loggers, what it was, and the one place that writes results."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
+from headscope.errors import ConfigError
+from headscope.files import files_sha256, read_json, write_csv, write_json
+from headscope.processes import is_first_process
+from headscope.progress import progress
+from headscope.reports.results import HEADS, RESULTS, finished_results
+from headscope.reports.terminal import show
+from headscope.runs.explain import explain
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
+
+PROJECT = Path(__file__).parents[1]
+PACKAGES = ("torch", "pytorch-lightning", "transformers", "hydra-core", "torchmetrics", "numpy", "scipy")
+NOTE = "config.json"
+# All that a finished run may leave in its folder: a later one in the same folder would pass it off as its own.
+LEFT_BY_A_RUN = (RESULTS, HEADS, "predictions.csv", "figures", "model", "atlas.json", "atlas.html")
+
+
+# What a run was
+
+
+def describe(cfg: DictConfig, source: Source, seconds: float) -> Provenance:
+    """Command, configuration, versions, state of the code and machine, beside what the data says of itself."""
+    return Provenance(
+        **vars(source),
+        command=" ".join(sys.argv),
+        config=plain_config(cfg),
+        seed=cfg.seed,
+        git=git_state(),
+        packages={package: installed(package) for package in PACKAGES},
+        hardware=hardware(),
+        seconds=round(seconds, 2),
+    )
+
+
+def plain_config(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration with every reference filled in."""
+    return OmegaConf.to_container(cfg, resolve=True)
+
+
+def git_state() -> dict[str, Any] | None:
+    """The commit, and whether files differ from it; None outside a checkout of the project."""
+    if not (PROJECT / ".git").exists():
+        return None
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    call = subprocess.run(["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, check=True)
+    return call.stdout.strip()
+
+
+def installed(package: str) -> str | None:
+    """The version of a package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def hardware() -> dict[str, Any]:
+    """The machine, as far as it decides speed and rounding."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count(), "gpus": gpus}
+
+
+# Resuming: the same configuration, the same content
+
+
+def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that decides the numbers, with the run's own folder taken out of its values."""
+    own, free = config["run_dir"], config["may_differ_on_resume"]
+    return {key: _without(value, own) for key, value in config.items() if not free.get(key)}
+
+
+def _without(value: Any, folder: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without(part, folder) for key, part in value.items()}
+    return value.replace(folder, "${run_dir}") if isinstance(value, str) else value
+
+
+def changed_keys(before: Any, after: Any, prefix: str = "") -> list[str]:
+    """The dotted names of the values that differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = sorted({*before, *after})
+        return [
+            name
+            for key in keys
+            for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)
+        ]
+    return [] if before == after else [prefix]
+
+
+def changed_content(before: Mapping[str, str]) -> list[str]:
+    """Of files that a run read, given with their checksums, those that are there and hold something else by now."""
+    return [name for name, sha256 in before.items() if Path(name).is_file() and files_sha256([Path(name)]) != sha256]
+
+
+@dataclass
+class Note:
+    """What a run's folder says of the run from its start (config.json): its configuration, what it reads, its identity."""
+
+    config: dict[str, Any]
+    data: dict[str, str] = field(default_factory=dict)  # checksums by file
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    @classmethod
+    def read(cls, folder: Path) -> "Note | None":
+        """The note of a folder, if a run was begun there."""
+        content = read_json(folder / NOTE)
+        return None if content is None else cls(content["config"], content["data"], content["id"])
+
+    def write(self, folder: Path) -> None:
+        """Into the folder, by the first process."""
+        if is_first_process():
+            write_json(folder / NOTE, {"id": self.run_id, "config": self.config, "data": self.data})
+
+
+def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
+    """Make room for a new run, or find what an earlier one left; its results if it had finished."""
+    config, before = comparable(plain_config(cfg)), Note.read(folder) if cfg.resume else None
+    if before:
+        if changed := changed_keys(before.config, config):
+            raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
+        done = finished_results(folder)
+        require_same_content(folder, {**before.data, **(done.provenance.data if done else {})})
+        if done:
+            return done
+    if is_first_process():
+        clear(folder, *(() if before else ("checkpoints",)))
+    Note(config, before.data, before.run_id).write(folder) if before else Note(config).write(folder)
+    return None
+
+
+def require_same_content(folder: Path, data: Mapping[str, str]) -> None:
+    """Refuse to go on where a file that the run has read holds something else now."""
+    if changed := changed_content(data):
+        raise ConfigError(f"resume=true: {', '.join(changed)} changed since the run in {folder} read it; use a new run_dir.")
+
+
+def note_data(folder: Path, source: Source) -> None:
+    """Keep what the data files hold, so that a resumed run notices a change."""
+    if note := Note.read(folder):
+        vectors = dict(source.vectors["files"]) if source.vectors else {}
+        Note(note.config, {**note.data, **source.data, **vectors}, note.run_id).write(folder)
+
+
+def clear(folder: Path, *more: str) -> None:
+    """Remove what an earlier run left."""
+    for name in (*LEFT_BY_A_RUN, *more):
+        left = folder / name
+        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+# Loggers
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a finished run hands to a dashboard."""
+
+    metrics: Mapping[str, float | None]
+    tables: Mapping[str, Sequence[Row]]
+    figures: Sequence[Path]  # PNG
+
+
+@runtime_checkable
+class Dashboard(Protocol):
+    """A logger that shows more than numbers per step; loggers that lack this are left alone."""
+
+    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
+        """Begin the run's entry, or go on with it where a run of this identity was begun before."""
+
+    def publish(self, report: Report) -> None:
+        """Show the results."""
+
+    def close(self, status: int) -> str | None:
+        """End the entry with the exit status of the run; what to tell the user, if anything."""
+
+
+class OpenRun:
+    """A run whose loggers are open; `finish` ends it."""
+
+    def __init__(self, cfg: DictConfig) -> None:
+        self.cfg, self.folder = cfg, Path(cfg.run_dir)
+        self.loggers: list[Logger] = [instantiate(one, _convert_="all") for one in (cfg.get("logger") or {}).values()]
+        # None in any process but the first: one entry for all.
+        self.dashboards = [one for one in self.loggers if isinstance(one, Dashboard)] if is_first_process() else []
+        self.results: RunResults | None = None
+        self.closing_lines: list[str] = []
+
+    def finish(
+        self, findings: Findings, source: Source, seconds: float, runs: Mapping[str, str] | None = None
+    ) -> RunResults:
+        """Write the files of the run and hand them to its dashboards, in the first process; returns what it amounts to."""
+        results = RunResults(
+            experiment=self.cfg.experiment_name,
+            metrics=defined(findings.metrics),
+            tables=defined(findings.tables),
+            provenance=describe(self.cfg, source, seconds),
+            quantities={name: values.quantity for name, values in findings.heads.items()},
+            drawings=defined(findings.drawings),
+            runs=runs or {},
+        )
+        if is_first_process():
+            figures = [instantiate(one, _partial_=True) for one in (self.cfg.get("figures") or {}).values() if one]
+            finish(self.folder, results, findings, progress(figures, "figures"))
+            heads = [{column: row.get(column) for column in HEAD_COLUMNS} for row in findings.head_rows()]
+            tables = {name: rows for name, rows in {**results.tables, "heads": heads}.items() if rows}
+            report = Report(results.metrics, tables, sorted((self.folder / "figures").glob("*.png")))
+            for dashboard in self.dashboards:
+                dashboard.publish(report)
+        self.results = results
+        return results
+
+
+@contextmanager
+def open_run(cfg: DictConfig, group: str | None = None, lines: Sequence[str] = ()) -> Iterator[OpenRun]:
+    """The loggers that the configuration names, each with an entry of its own; what was finished is shown at the end."""
+    run = OpenRun(cfg)
+    name, group_of_job = name_and_group(cfg, run.folder)
+    note = Note.read(run.folder)
+    status = 0
+    try:
+        for dashboard in run.dashboards:
+            dashboard.open(name, group_of_job or group, plain_config(cfg), note.run_id if note else uuid.uuid4().hex[:8])
+        yield run
+    except BaseException as error:
+        status = explain(error)[0]
+        raise
+    finally:
+        closed = [dashboard.close(status) for dashboard in run.dashboards]
+        run.closing_lines = [line for line in [*closed, *lines] if line]
+    if run.results and is_first_process():
+        show(run.results, run.folder, run.closing_lines)
+
+
+def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
+    """What to call a run, and the sweep or table that it is part of."""
+    experiment: str = cfg.experiment_name
+    if not HydraConfig.initialized():
+        return experiment, None
+    hydra = HydraConfig.get()
+    job_folder = Path(hydra.runtime.output_dir)
+    if part := folder.resolve() != job_folder.resolve():
+        experiment = folder.name
+    if hydra.mode != RunMode.MULTIRUN:
+        return experiment, job_folder.name if part else None
+    keys = {text: text.lstrip("+~").partition("=")[0] for text in hydra.overrides.task}
+    changes = [text for text, key in keys.items() if not cfg.not_in_a_name.get(key)]
+    return " ".join([experiment, *changes]), Path(hydra.sweep.dir).resolve().name
+
+
+# Results
+
+
+def finish(folder: Path, results: RunResults, findings: Findings, figures: Iterable[Figure] = ()) -> None:
+    """Write all files of a run; results.json comes last, so that its presence means the run finished.
+
+    What an earlier run left in the folder goes: heads or figures that this one lacks would pass for its own.
+    """
+    rows = findings.head_rows()
+    for name, content in {HEADS: rows, **findings.files}.items():
+        if content:
+            write_csv(folder / name, content, HEAD_COLUMNS if Path(name).name == HEADS else tuple(content[0]))
+        else:
+            (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "figures", ignore_errors=True)
+    for figure in figures:
+        figure(results, rows, folder / "figures")
+    write_json(folder / RESULTS, results.to_json())

@@ -1,0 +1,110 @@
+"""Several runs as one: the rows of a published table, or one experiment for several tasks or folds, joined by a function."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
+from headscope.processes import is_first_process
+from headscope.progress import announced
+from headscope.reports.results import read_heads
+from headscope.runs.children import compose_child, handed_on, run_child
+from headscope.runs.report import clear, open_run
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that is to be: its row, the value for which the row is run, its experiment and overrides, and its folder."""
+
+    row: str
+    value: Any
+    experiment: str
+    overrides: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What the table calls it."""
+        return self.row if self.value is None else f"{self.value}, {self.row}"
+
+    @property
+    def folder(self) -> str:
+        """Its experiment, or its label where overrides tell it from others of the same experiment."""
+        return re.sub(r"[^\w-]+", "_", self.label) if self.overrides else self.experiment
+
+
+def run(cfg: DictConfig) -> RunResults:
+    """Run every row, join what they found, report it."""
+    folder = Path(cfg.run_dir)
+    if is_first_process():
+        clear(folder)
+    planned, parts = list(plan(cfg)), []
+    for one in announced(planned, cfg.experiment_name):
+        parts.append(run_row(cfg, one, folder / one.folder))
+    findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
+    runs = {one.label: one.folder for one in planned}
+    if cfg.then:
+        # What the rows found may decide how the last run is made.
+        overrides = [filled_in(text, findings.metrics) for text in cfg.then.overrides]
+        parts.append(run_row(cfg, Planned("final", None, cfg.then.experiment, tuple(overrides)), folder / "final"))
+        runs["final"] = "final"
+    with open_run(cfg, group=folder.name) as opened:
+        seconds = sum(part.results.provenance.seconds for part in parts)
+        return opened.finish(findings, source_of(parts), seconds, runs)
+
+
+def plan(cfg: DictConfig) -> Iterator[Planned]:
+    """All rows for each value of `each`, or once where it has none; then the rows that run once."""
+    for key, value in [(key, value) for key, values in cfg.each.items() for value in values] or [(None, None)]:
+        for label, row in cfg.rows.items():
+            own = row.get("overrides") or []
+            yield Planned(label, value, row.experiment, tuple([f"{key}={value}", *own] if key else own))
+    for label, row in cfg.once.items():
+        yield Planned(label, None, row.experiment, tuple(row.overrides))
+
+
+def filled_in(override: str, metrics: Mapping[str, float | None]) -> str:
+    """An override with what was found in the place of {metric}."""
+    for name, value in metrics.items():
+        override = override.replace(f"{{{name}}}", str(value))
+    return override
+
+
+def run_row(cfg: DictConfig, planned: Planned, folder: Path) -> ChildRun:
+    """One ordinary run, with the table's own choice of a map store."""
+    store = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
+    child = compose_child(planned.experiment, folder, [*store, *handed_on(cfg)], planned.overrides)
+    return ChildRun(planned.row, planned.value, run_child(child), read_heads(folder))
+
+
+def source_of(parts: Sequence[ChildRun]) -> Source:
+    """The files that any of the runs read; inputs are those of the last run or, for several values, of the first row's."""
+    last = parts[-1].results.provenance
+    data = {file: sha256 for part in parts for file, sha256 in part.results.provenance.data.items()}
+    examples: Mapping[str, int] = last.examples
+    if any(part.value is not None for part in parts):
+        first = [part.results.provenance.examples for part in parts if part.row == parts[0].row]
+        examples = {"test": sum(counts.get("test", 0) for counts in first)}
+    return replace(last.as_source(), data=data, examples=examples)
+
+
+def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Findings:
+    """One metric of each row beside the published figure, with further columns; the join of a published table."""
+    summary: list[Row] = []
+    for part in parts:
+        metric, metrics = rows[part.row]["metric"], part.results.metrics
+        published = part.results.provenance.config["published"].get(metric)
+        summary.append(
+            {
+                "row": part.row if part.value is None else f"{part.value}, {part.row}",
+                "ours": metrics[metric],
+                "published": rows[part.row].get("published", published),
+                "metric": metric,
+            }
+            | {name.removeprefix("test/"): metrics.get(name) for name in columns}
+        )
+    return Findings({row["row"]: row["ours"] for row in summary}, {"summary": summary})
