@@ -1,7 +1,7 @@
 """What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
