@@ -16,8 +16,9 @@ test: $(READY)  ## all tests
 readme: $(READY)  ## every command of README.md, run on samples
 	$(BIN)/python -m tests.readme_commands --run $(ARGS)
 
-lint: $(READY)  ## style of code and imports
+lint: $(READY)  ## style of code and imports, format of the pages
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/python -m tests.javascript
 
 bench: $(READY)  ## speed, as ratios against the obvious way
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -11,12 +11,12 @@ from headscope.analysis.statistics import holm
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
 NO_CLASS = "abstained"  # the classifier was not sure
-AGREEMENT = (
+AGREEMENT_HOW = (
     "Heads with a sieve role against heads whose most frequent pattern, of maps that the classifier was sure of, is the "
-    "class: Cohen's kappa, Fisher's exact test (two-sided, Holm over all pairs that can be tested), rank correlation of the "
-    "role's score with the class's share."
+    "class: Cohen's kappa, Fisher's exact test (two-sided, Holm over all pairs that can be tested), rank correlation of "
+    "the role's score with the class's share."
 )
-ABLATION = (
+ABLATION_HOW = (
     "Mean change of the task's score when a head with the role is disabled, against heads of the same layers without it: "
     "roles are permuted within layers ({draws} draws, two-sided, Holm over roles); the interval holds every effect that "
     "this test, before Holm, does not reject at 5 %, and is left empty where no effect could be rejected."
@@ -25,13 +25,99 @@ REJECTED = 0.05
 ROUNDING = 1e-12  # two sums of the same numbers in another order count as equal
 
 
+def columns(labels: Mapping[str, str], names: Sequence[str] = (), ps: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The columns of an answer's rows as a table shows them: key, label, and the kind of those with names or p-values."""
+    kinds = dict.fromkeys(names, "name") | dict.fromkeys(ps, "p")
+    return [{"key": key, "label": label, **({"kind": kinds[key]} if key in kinds else {})} for key, label in labels.items()]
+
+
+# What is said of each question wherever it is shown, whether or not it can be answered; a chart names columns.
+AGREEMENT: dict[str, object] = {
+    "title": "Do the roles agree with the pattern classes?",
+    "caption": "Roles and classes",
+    "columns": columns(
+        {
+            "role": "role",
+            "class": "class",
+            "heads_with_role": "heads with role",
+            "heads_with_class": "heads with class",
+            "both": "both",
+            "expected": "expected",
+            "kappa": "kappa",
+            "odds_ratio": "odds ratio",
+            "spearman": "spearman",
+            "p": "p",
+            "p_holm": "p (Holm)",
+        },
+        names=("role", "class"),
+        ps=("p", "p_holm"),
+    ),
+    "sort": "p_holm",
+    "chart": {
+        "kind": "matrix",
+        "caption": "Kappa of each role and class; in the cells, heads with both (expected)",
+        "down": "role",
+        "across": "class",
+        "colour": "kappa",
+        "range": [-1, 1],
+        "text": "both",
+        "beside": "expected",
+        "p": "p_holm",
+    },
+    "reading": (
+        "“both” counts heads that have the role and the class, “expected” what chance would give. Kappa is 0 at chance and "
+        "1 when the two name the same heads; an odds ratio above 1 says that the role makes the class more likely. "
+        "✱ marks p < 0.05 after Holm's correction."
+    ),
+}
+ABLATION: dict[str, object] = {
+    "title": "Do heads with a role cost more when they are disabled?",
+    "caption": "Disabling heads, by role",
+    "columns": columns(
+        {
+            "role": "role",
+            "heads": "heads",
+            "heads_compared": "heads compared",
+            "mean_change": "mean change",
+            "matched_mean_change": "matched mean change",
+            "difference": "difference",
+            "low": "low",
+            "high": "high",
+            "p": "p",
+            "p_holm": "p (Holm)",
+        },
+        names=("role",),
+        ps=("p", "p_holm"),
+    ),
+    "sort": "difference",
+    "chart": {
+        "kind": "dots with intervals",
+        "caption": "Change without a head of the role, minus that of matched heads, with its interval",
+        "name": "role",
+        "count": "heads",
+        "value": "difference",
+        "low": "low",
+        "high": "high",
+        "p": "p_holm",
+        "axis": "difference of the changes",
+    },
+    "reading": (
+        "a difference below zero says that losing a head with this role costs more than losing a matched head without it; "
+        "an interval that crosses zero leaves it open."
+    ),
+}
+
+
 def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
-    """Every role beside every class of pattern: how many heads have both, and how many would by chance."""
+    """Every role beside every class of pattern: how many heads have both, and how many would by chance.
+
+    Comes with what a page needs to show it: title, columns, chart, and the verdict in words.
+    """
     roles = with_prefix(grids, ROLE)
     classes = {name: grid for name, grid in with_prefix(grids, CLASS).items() if name != NO_CLASS}
     missing = [what for what, found in (("roles", roles), ("patterns", classes)) if not found]
     if missing:
-        return unanswered(missing)
+        return unanswered(AGREEMENT, missing)
     shares = np.stack([array(grid) for grid in classes.values()])
     known = ~np.isnan(shares).any(0)
     most_frequent = np.where(shares.max(0) > 0, shares.argmax(0), -1)  # none where all maps were abstained from
@@ -41,7 +127,13 @@ def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
         for place, name in enumerate(classes):
             row = overlap(has_role, most_frequent[known] == place)
             rows.append({"role": role, "class": name, **row, "spearman": _spearman(grids.get(SCORE + role), shares[place])})
-    return {"rows": with_holm(rows), "n": int(known.sum()), "how": AGREEMENT}
+    rows = with_holm(rows)
+    pairs = [
+        f"{words(row['role'])} with {words(row['class'])} ({row['both']} heads, {number(row['expected'])} expected)"
+        for row in rejected(rows)
+    ]
+    verdict = after_holm(pairs, "No pair is beyond chance")
+    return {**AGREEMENT, "rows": rows, "n": int(known.sum()), "how": AGREEMENT_HOW, "verdict": verdict}
 
 
 def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> dict[str, object]:
@@ -60,15 +152,22 @@ def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> d
 
 
 def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int = 0) -> dict[str, object]:
-    """For every role, the change of the score without a head that has it, beside that without a head that lacks it."""
+    """For every role, the change of the score without a head that has it, beside that without a head that lacks it.
+
+    Comes with what a page needs to show it: title, columns, chart, and the verdict in words.
+    """
     roles = with_prefix(grids, ROLE)
     missing = [what for what, found in (("roles", roles), ("disabled heads", CHANGE in grids)) if not found]
     if missing:
-        return unanswered(missing)
+        return unanswered(ABLATION, missing)
     changes = array(grids[CHANGE])
     orders = orders_within_layers(np.isfinite(changes), draws, np.random.default_rng(seed))
     rows = [{"role": role, **role_effect(changes, array(grid) > 0, orders)} for role, grid in roles.items()]
-    return {"rows": with_holm(rows), "n": int(np.isfinite(changes).sum()), "how": ABLATION.format(draws=f"{draws:,}")}
+    rows = with_holm(rows)
+    roles_found = [f"{words(row['role'])} ({number(row['difference'], '+')})" for row in rejected(rows)]
+    verdict = after_holm(roles_found, "No role differs from its matched heads")
+    how = ABLATION_HOW.format(draws=f"{draws:,}")
+    return {**ABLATION, "rows": rows, "n": int(np.isfinite(changes).sum()), "how": how, "verdict": verdict}
 
 
 def role_effect(
@@ -155,9 +254,30 @@ def with_prefix(grids: Mapping[str, Grid], prefix: str) -> dict[str, Grid]:
     return {name.removeprefix(prefix): grid for name, grid in grids.items() if name.startswith(prefix)}
 
 
-def unanswered(missing: Sequence[str]) -> dict[str, object]:
+def rejected(rows: Sequence[dict]) -> list[dict]:
+    """The rows whose test, after Holm's correction, rejects chance."""
+    return [row for row in rows if row["p_holm"] is not None and row["p_holm"] < REJECTED]
+
+
+def after_holm(found: Sequence[str], nothing: str) -> str:
+    """The verdict on a question: what was found, or that nothing was."""
+    return f"After Holm's correction: {'; '.join(found)}." if found else f"{nothing} after Holm's correction."
+
+
+def words(name: str) -> str:
+    """A name as text."""
+    return name.replace("_", " ")
+
+
+def number(value: float, sign: str = "") -> str:
+    """Three digits, with a real minus sign; `sign` is + where a plus is to be shown too."""
+    return f"{value:{sign}.3g}".replace("-", "−")
+
+
+def unanswered(question: Mapping[str, object], missing: Sequence[str]) -> dict[str, object]:
     """A question without an answer says why."""
-    return {"rows": [], "n": 0, "how": None, "why": f"needs {' and '.join(missing)}, which this atlas does not have."}
+    why = f"needs {' and '.join(missing)}, which this atlas does not have."
+    return {**question, "rows": [], "n": 0, "how": None, "why": why}
 
 
 def array(grid: Grid) -> Float[np.ndarray, "layer head"]:

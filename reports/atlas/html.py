@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from headscope.reports.atlas.modules import joined
+
 PAGE = Path(__file__).parent / "page"
 DIGITS = 6  # significant; atlas.json keeps all of them
 PLAIN_BYTES = 4_000_000  # data beyond this size is packed with gzip, which browsers unpack
 STYLE = re.compile(r'<link rel="stylesheet" href="([\w.]+)">')
-SCRIPT = re.compile(r'<script src="([\w.]+)"></script>')
+SCRIPT = re.compile(r'<script type="module" src="([\w.]+)"></script>')
 DATA = '<script id="atlas" type="application/json">{}</script>'
 # Inside a script element these would end it, hide its end, or (in older readers of JSON) break a line.
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -24,14 +26,14 @@ def atlas_html(atlas: Mapping) -> str:
     """The whole page; its policy lets only its own styles and scripts run and forbids every request."""
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
-    def inlined(tag: str, name: str) -> str:
-        text = "\n" + (PAGE / name).read_text(encoding="utf-8")
+    def inlined(tag: str, text: str) -> str:
+        text = "\n" + text
         hashes[tag].append(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
         return f"<{tag}>{text}</{tag}>"
 
     page = (PAGE / "page.html").read_text(encoding="utf-8")
-    page = STYLE.sub(lambda found: inlined("style", found[1]), page)
-    page = SCRIPT.sub(lambda found: inlined("script", found[1]), page)
+    page = STYLE.sub(lambda found: inlined("style", (PAGE / found[1]).read_text(encoding="utf-8")), page)
+    page = SCRIPT.sub(lambda found: inlined("script", joined(PAGE / found[1])), page)
     policy = (
         f"default-src 'none'; style-src {' '.join(hashes['style'])}; script-src {' '.join(hashes['script'])}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -78,7 +78,7 @@ def test_heads_that_attend_alike_have_no_distance_and_those_that_share_nothing_l
     batch.maps[:, 0, 0], batch.maps[:, 0, 1], batch.maps[:, 1, 0] = one, other, one
     metric = HeadDistances(segment_facts)
     metric.update(batch)
-    rows = metric.compute()["tables"]["distances"]
+    rows = metric.compute().tables["distances"]
     assert rows[0]["1-2"] == pytest.approx(np.log(2), rel=1e-6)
     assert rows[0]["2-1"] == pytest.approx(0, abs=1e-6)
 
@@ -96,7 +96,7 @@ def test_the_plane_is_the_same_from_run_to_run(batch, segment_facts):
     def places(seed):
         metric = HeadDistances(segment_facts, seed=seed)
         metric.update(batch)
-        return metric.compute()["heads"]
+        return metric.compute().heads
 
     assert places(0) == places(0)
     assert places(0) != places(1)
@@ -117,5 +117,5 @@ def test_a_single_head_has_a_place():
     metric = HeadDistances(Facts("segments", layers=1, heads=1, maps="attention"))
     metric.update(AttentionBatch(torch.ones(1, 1, dtype=torch.bool), {}, maps=torch.ones(1, 1, 1, 1, 1)))
     found = metric.compute()
-    assert found["metrics"]["mean_js_per_token"] == 0
-    assert np.isfinite(found["heads"]["mds_x"]["value"]).all()
+    assert found.metrics["mean_js_per_token"] == 0
+    assert np.isfinite(found.heads["mds_x"].value).all()

@@ -67,7 +67,7 @@ def looped(batch, layer, head, any_word, column):
 def test_every_head_and_kind_equals_a_plain_loop(batch, document_facts, name, any_word):
     metric = CoreferenceHeads(document_facts, replicates=5)
     metric.update(batch)
-    heads = metric.compute()["heads"]
+    heads = metric.compute().heads
     for column in ("all", "pronoun", "nominal"):
         for layer in range(LAYERS):
             for head in range(HEADS):
@@ -81,14 +81,14 @@ def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, d
     metric = CoreferenceHeads(document_facts, replicates=5)
     metric.update(batch)
     found = metric.compute()
-    rows = {row["row"]: row for row in found["tables"]["coreference"]}
+    rows = {row["row"]: row for row in found.tables["coreference"]}
     assert list(rows) == [*BASELINES, "best head, among mentions", "best head, among all words"]
     # Of the mentions with an antecedent (fourth, fifth and sixth; third of the second document) two have odd places.
     assert rows["nearest mention"]["all"] == 50
-    best = max(max(row) for row in found["heads"]["coreference:all"]["value"])
+    best = max(max(row) for row in found.heads["coreference:all"].value)
     assert rows["best head, among mentions"]["all"] == best
     layer, head = map(int, rows["best head, among mentions"]["head"].split("-"))
-    assert found["heads"]["coreference:all"]["value"][layer - 1][head - 1] == best
+    assert found.heads["coreference:all"].value[layer - 1][head - 1] == best
     assert set(COLUMNS) <= set(rows["rules"])
 
 

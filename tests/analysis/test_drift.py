@@ -83,7 +83,7 @@ def found(facts, *batches, **options):
 def test_the_cosine_of_every_head_equals_a_plain_loop_without_padding(compared, glue_facts):
     batch = compared()
     assert batch.maps[1, 0, 0, 4:].any()  # rows of padding are filled
-    grid = found(glue_facts, batch)["heads"]["cosine"]
+    grid = found(glue_facts, batch).heads["cosine"]
     assert np.array(grid["value"]) == pytest.approx(looped(batch).mean(0), abs=1e-6)
     assert grid["n"] == [[len(LENGTHS)] * HEADS] * LAYERS
 
@@ -98,7 +98,7 @@ def test_what_stands_in_the_padding_does_not_matter(compared, glue_facts):
 def test_several_batches_are_averaged_over_inputs(compared, glue_facts):
     first, second = compared([3, 6]), compared([4], seed=5, first=2)
     expected = np.concatenate([looped(first, [3, 6]), looped(second, [4])]).mean(0)
-    assert np.array(found(glue_facts, first, second)["heads"]["cosine"]["value"]) == pytest.approx(expected, abs=1e-6)
+    assert np.array(found(glue_facts, first, second).heads["cosine"].value) == pytest.approx(expected, abs=1e-6)
 
 
 def test_cosines_by_hand():
@@ -113,15 +113,15 @@ def test_equal_maps_have_cosine_one(compared, glue_facts):
     batch = compared()
     batch.tuned_maps = batch.maps.clone()
     findings = found(glue_facts, batch)
-    assert np.array(findings["heads"]["cosine"]["value"]) == pytest.approx(np.ones((LAYERS, HEADS)), abs=1e-6)
-    assert findings["metrics"] == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-6)
+    assert np.array(findings.heads["cosine"].value) == pytest.approx(np.ones((LAYERS, HEADS)), abs=1e-6)
+    assert findings.metrics == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-6)
 
 
 def test_means_by_layer_and_over_all_heads(compared, glue_facts):
     batch = compared()
     means, findings = looped(batch).mean(0), found(glue_facts, batch)
-    assert findings["metrics"] == pytest.approx({"mean_cosine": means.mean(), "least_cosine": means.min()}, abs=1e-6)
-    rows = findings["tables"]["drift_by_layer"]
+    assert findings.metrics == pytest.approx({"mean_cosine": means.mean(), "least_cosine": means.min()}, abs=1e-6)
+    rows = findings.tables["drift_by_layer"]
     assert [row["layer"] for row in rows] == [1, 2]
     assert [row["mean_cosine"] for row in rows] == pytest.approx(means.mean(1).tolist(), abs=1e-6)
 
@@ -131,7 +131,7 @@ def test_the_interval_is_that_of_inputs_drawn_again(compared, glue_facts):
     cosines, weights = looped(batch), poisson_weights(batch.index, 40, 9).double().numpy()
     drawn = [np.tensordot(row, cosines, 1) / row.sum() for row in weights if row.sum()]
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    grid = found(glue_facts, batch, replicates=40, seed=9)["heads"]["cosine"]
+    grid = found(glue_facts, batch, replicates=40, seed=9).heads["cosine"]
     assert np.array(grid["low"]) == pytest.approx(low, abs=1e-6)
     assert np.array(grid["high"]) == pytest.approx(high, abs=1e-6)
     assert (np.array(grid["low"]) < np.array(grid["value"])).all()
@@ -145,9 +145,9 @@ def test_two_processes_count_as_one(at, compared, glue_facts):
     first.update(part_of(batch, slice(0, at)))
     second.update(part_of(batch, slice(at, None)))
     expected, together = found(glue_facts, batch), merged(first, second).compute()
-    assert together["metrics"] == pytest.approx(expected["metrics"])
+    assert together.metrics == pytest.approx(expected["metrics"])
     for name in ("value", "n", "low", "high"):
-        grids = (findings["heads"]["cosine"][name] for findings in (together, expected))
+        grids = (findings.heads["cosine"][name] for findings in (together, expected))
         torch.testing.assert_close(*map(torch.tensor, grids))
 
 
@@ -186,7 +186,7 @@ def test_the_drift_of_a_model_from_itself_is_none(two_encoders, ready, random_en
     values = []
     for other in (same, two_encoders[1]):
         data = ready(GlueDataModule("sst2", encoder=two_encoders[0], tuned=other, limit=6))
-        values.append(found(data.facts(), *batches_of(data))["metrics"])
+        values.append(found(data.facts(), *batches_of(data)).metrics)
     assert values[0] == pytest.approx({"mean_cosine": 1, "least_cosine": 1}, abs=1e-5)
     assert values[1]["least_cosine"] < 0.99
 

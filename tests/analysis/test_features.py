@@ -112,7 +112,7 @@ def assert_equal(heads, expected):
 
 def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     assert batch.maps[2, 0, 0, 3:].any()  # rows of padding are filled
-    heads = found(glue_facts, batch)["heads"]
+    heads = found(glue_facts, batch).heads
     assert len(heads) == 20
     assert_equal(heads, expected_means(batch.maps))
     counts = {name: heads[name]["n"][0][0] for name in heads}
@@ -124,7 +124,7 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
 
 
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
-    heads = found(replace(glue_facts, tuned=True), batch)["heads"]
+    heads = found(replace(glue_facts, tuned=True), batch).heads
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     tuned = {(f"tuned_{name}", layer, head): value for (name, layer, head), value in second.items()}
     change = {
@@ -143,7 +143,7 @@ def test_one_token_by_hand(glue_facts):
     mask = torch.tensor([[True, True, True, False]])
     gold = {"features": torch.tensor([[CLS, NOUN, PRONOUN, -100]]), "verb_subject": torch.zeros(1, 0, dtype=torch.long)}
     batch = AttentionBatch(mask, gold | {"noun_pronoun": torch.tensor([[1, 2]])}, torch.tensor([0]), maps=maps)
-    heads = found(glue_facts, batch)["heads"]
+    heads = found(glue_facts, batch).heads
     values = {name: heads[name]["value"][1][2] for name in heads}
     assert values == pytest.approx(
         {
@@ -177,7 +177,7 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
     assert [row["quantity"] for row in only["tables"]["features"]] == [
         "attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep",
     ]  # fmt: skip
-    both, before = found(glue_facts, alone, batch)["heads"], found(glue_facts, batch)["heads"]
+    both, before = found(glue_facts, alone, batch).heads, found(glue_facts, batch).heads
     for name in before:
         if name not in only["heads"]:
             assert both[name] == before[name]
@@ -188,7 +188,7 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
 
 
 def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glue_facts):
-    rows = found(replace(glue_facts, tuned=True), batch)["tables"]["features"]
+    rows = found(replace(glue_facts, tuned=True), batch).tables["features"]
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     expected = [f"{start}_to_{name}" for start in ("attention", "cls") for name in NAMES]
     expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
@@ -203,14 +203,14 @@ def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glu
         assert row["change"] == pytest.approx(means[1] - means[0], abs=1e-6)
         assert row["n"] == first[name, 0, 0][1]
         assert not math.isnan(row["mean"])
-    single = found(glue_facts, batch)["tables"]["features"]
+    single = found(glue_facts, batch).tables["features"]
     assert [row["mean"] for row in single] == [row["mean"] for row in rows]
     assert all("tuned_mean" not in row for row in single)
 
 
 def test_the_highest_head_of_a_quantity_over_all_heads(batch, glue_facts):
     expected = expected_means(batch.maps)
-    for row in found(glue_facts, batch)["tables"]["features"]:
+    for row in found(glue_facts, batch).tables["features"]:
         if not row["quantity"].startswith("cls_to_"):
             places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
             layer, head = max(places, key=lambda place: expected[row["quantity"], *place][0])
@@ -224,7 +224,7 @@ def test_two_processes_count_as_one(at, compared, batch, glue_facts):
     first, second = FeatureAttention(facts), FeatureAttention(facts)
     first.update(part_of(batch, slice(0, at)))
     second.update(part_of(batch, slice(at, None)))
-    expected, together = found(facts, batch)["heads"], merged(first, second).compute()["heads"]
+    expected, together = found(facts, batch).heads, merged(first, second).compute().heads
     assert set(together) == set(expected)
     for name in expected:
         torch.testing.assert_close(torch.tensor(together[name]["value"]), torch.tensor(expected[name]["value"]))

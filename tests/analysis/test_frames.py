@@ -35,8 +35,8 @@ def test_every_head_and_direction_equals_a_plain_loop(batch, frame_facts):
                 for n, places in enumerate(LINKS):
                     pairs = [(places[i], places[i + 1]) for i in range(0, len(places), 2)]
                     best.append(max(float(batch.maps[n, layer, head][p[::-1] if backwards else p]) for p in pairs))
-                assert found["heads"][f"frame_{direction}"]["value"][layer][head] == pytest.approx(sum(best) / 3, abs=1e-7)
-    assert found["tables"]["filters"] == [{"targets": "too long", "removed": 2}, {"targets": "left", "removed": 3}]
+                assert found.heads[f"frame_{direction}"].value[layer][head] == pytest.approx(sum(best) / 3, abs=1e-7)
+    assert found.tables["filters"] == [{"targets": "too long", "removed": 2}, {"targets": "left", "removed": 3}]
 
 
 def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_facts):
@@ -44,11 +44,11 @@ def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_
     metric.update(batch)
     found = metric.compute()
     for direction in DIRECTIONS:
-        values = np.array(found["heads"][f"frame_{direction}"]["value"]).ravel()
-        marked = {row["head"] for row in found["tables"]["marked"] if row["direction"] == direction}
+        values = np.array(found.heads[f"frame_{direction}"].value).ravel()
+        marked = {row["head"] for row in found.tables["marked"] if row["direction"] == direction}
         above = np.flatnonzero(values > np.percentile(values, 80))
         assert marked == {f"{place // HEADS + 1}-{place % HEADS + 1}" for place in above}
-    example = found["tables"]["example_maps"][0]
+    example = found.tables["example_maps"][0]
     layer, head = map(int, example["head"].split("-"))
     torch.testing.assert_close(torch.tensor(example["attention"]), batch.maps[0, layer - 1, head - 1])
 
@@ -58,6 +58,6 @@ def test_two_processes_count_as_one(batch, parts_of, frame_facts):
     whole.update(batch)
     for metric, part in zip((first, second), parts_of(batch, 1), strict=True):
         metric.update(part)
-    expected, found = whole.compute()["heads"], merged(first, second).compute()["heads"]
+    expected, found = whole.compute().heads, merged(first, second).compute().heads
     for name in expected:
         np.testing.assert_allclose(found[name]["value"], expected[name]["value"])

@@ -34,12 +34,12 @@ def test_one_pass_feeds_all_analyses_as_if_each_were_alone(minilm):
         for name, analysis in analyses.items():
             alone = HeadAnalysis({name: analysis}, data.facts())
             trainer().test(alone, datamodule=data, verbose=False)
-            found |= alone.findings()["heads"]
+            found |= alone.findings().heads
     finally:
         del minilm.forward
     assert counted == 3  # two segments of 128 tokens at once
-    assert together.findings()["heads"] == found
-    assert "checks" in together.findings()["tables"]
+    assert together.findings().heads == found
+    assert "checks" in together.findings().tables
 
 
 def test_counts_do_not_depend_on_the_precision_of_the_trainer(minilm):

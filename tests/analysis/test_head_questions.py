@@ -189,10 +189,40 @@ def test_a_layer_whose_heads_all_have_the_role_is_not_compared():
 def test_a_role_of_no_head_or_all_heads_is_undefined(value):
     grids = {"role:x": [[value] * 4] * 2, "role:local": HAS, "change_without_head": CHANGES}
     rows = {row["role"]: row for row in ablation_by_role(grids, draws=200)["rows"]}
-    assert rows["x"]["heads"] == 8 * value
+    assert rows["x"].heads == 8 * value
     names = ("mean_change", "matched_mean_change", "difference", "low", "high", "p", "p_holm")
     assert [rows["x"][name] for name in names] == [None] * 7
     assert rows["local"]["p_holm"] == rows["local"]["p"] is not None
+
+
+@pytest.mark.parametrize("ask", [role_pattern_agreement, ablation_by_role])
+def test_an_answer_says_how_it_is_shown(ask):
+    """Title and columns whether or not there is an answer; every column and all that a chart draws is in the rows."""
+    grids = {"role:local": HAS, "pattern:diagonal": HAS, "pattern:vertical": CHANGES, "change_without_head": CHANGES}
+    answer, nothing = ask(grids), ask({})
+    assert answer["title"].endswith("?") and answer["verdict"].endswith(".")
+    keys = [column["key"] for column in answer["columns"]]
+    assert keys == list(dict.fromkeys(keys)) and set(keys) == {key for row in answer["rows"] for key in row}
+    assert all(column["label"] for column in answer["columns"])
+    texts = ("kind", "caption", "axis", "range")
+    assert {key for role, key in answer["chart"].items() if role not in texts} | {answer["sort"]} <= set(keys)
+    for key in ("title", "columns", "chart", "caption", "sort", "reading"):
+        assert nothing[key] == answer[key]
+
+
+def test_the_verdict_names_what_is_beyond_chance():
+    has = (np.arange(24).reshape(4, 6) % 6 < 2).astype(float)
+    other = np.roll(has, 3, axis=1)
+    grids = {"role:to_the_left": has, "role:x": other, "pattern:one_class": has, "pattern:y": 0.5 * (1 - has)}
+    grids = {name: grid.tolist() for name, grid in grids.items()}
+    agreeing = role_pattern_agreement(grids)["verdict"]
+    assert agreeing.startswith("After Holm's correction: to the left with one class (8 heads, 2.67 expected); ")
+    found = ablation_by_role(grids | {"change_without_head": (-2 * has).tolist()}, draws=2000)
+    assert "to the left (−2)" in found["verdict"]
+    changes = np.random.default_rng(0).normal(size=(4, 6)).tolist()
+    assert ablation_by_role(grids | {"change_without_head": changes}, draws=200)["verdict"] == (
+        "No role differs from its matched heads after Holm's correction."
+    )
 
 
 def test_without_its_quantities_a_question_says_why():

@@ -15,7 +15,7 @@ def test_the_mean_cell_by_class_of_the_target_equals_a_plain_loop(facts, random_
     batch = random_batch(LENGTHS, {"token_class": TOKEN_CLASSES})
     metric = TargetImportance(replace(facts, kind="segments", maps="gradients"))
     metric.update(batch)
-    heads = metric.compute()["heads"]
+    heads = metric.compute().heads
     for name in CLASSES:
         for layer in range(LAYERS):
             for head in range(HEADS):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.pattern_tasks import joined_tasks
-from headscope.analysis.patterns import OUTCOMES, PatternShares
+from headscope.analysis.patterns import OUTCOMES, PatternShares, joined_tasks
 from headscope.analysis.statistics import poisson_weights
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
@@ -71,13 +70,13 @@ def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
     outcomes, sure = looped(batch.maps, LENGTHS, 0.3)
     findings = found(pattern_facts, batch, confidence=0.3)
     for number, name in enumerate(OUTCOMES):
-        grid = findings["heads"][f"pattern:{name}"]
+        grid = findings.heads[f"pattern:{name}"]
         assert np.array(grid["value"]) == pytest.approx((outcomes == number).mean(0))
         assert grid["n"] == [[len(LENGTHS)] * HEADS] * LAYERS
-        assert findings["metrics"][name] == pytest.approx(100 * (outcomes == number).mean())
-    assert np.array(findings["heads"]["pattern_confidence"]["value"]) == pytest.approx(sure.mean(0), abs=1e-6)
+        assert findings.metrics[name] == pytest.approx(100 * (outcomes == number).mean())
+    assert np.array(findings.heads["pattern_confidence"].value) == pytest.approx(sure.mean(0), abs=1e-6)
     assert (outcomes == 5).any()
-    rows = {row["layer"]: row for row in findings["tables"]["patterns_by_layer"]}
+    rows = {row["layer"]: row for row in findings.tables["patterns_by_layer"]}
     assert list(rows) == ["1", "2", "all"]
     assert rows["2"]["abstained"] == pytest.approx(100 * (outcomes[:, 1] == 5).mean())
 
@@ -87,10 +86,10 @@ def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     outcomes, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
     findings = found(replace(pattern_facts, tuned=True), batch)
     for number, name in enumerate(CLASSES):
-        grid = findings["heads"][f"tuned_pattern:{name}"]["value"]
+        grid = findings.heads[f"tuned_pattern:{name}"].value
         assert np.array(grid) == pytest.approx((outcomes == number).mean(0))
-    assert findings["metrics"]["tuned_abstained"] == pytest.approx(100 * (outcomes == 5).mean())
-    assert {row["model"] for row in findings["tables"]["patterns_by_layer"]} == {"model", "tuned"}
+    assert findings.metrics["tuned_abstained"] == pytest.approx(100 * (outcomes == 5).mean())
+    assert {row["model"] for row in findings.tables["patterns_by_layer"]} == {"model", "tuned"}
 
 
 def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
@@ -101,7 +100,7 @@ def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
     for number, name in enumerate(CLASSES):
         drawn = [np.tensordot(row, outcomes == number, 1) / row.sum() for row in weights if row.sum()]
         low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-        grid = findings["heads"][f"pattern:{name}"]
+        grid = findings.heads[f"pattern:{name}"]
         assert np.array(grid["low"]) == pytest.approx(low, abs=1e-6)
         assert np.array(grid["high"]) == pytest.approx(high, abs=1e-6)
 
@@ -112,10 +111,10 @@ def test_two_processes_count_as_one(shown, pattern_facts, parts_of):
     for half, part in zip(halves, parts_of(batch, 2), strict=True):
         half.update(part)
     together, expected = merged(*halves).compute(), found(pattern_facts, batch)
-    assert together["metrics"] == pytest.approx(expected["metrics"])
+    assert together.metrics == pytest.approx(expected["metrics"])
     for quantity, columns in expected["heads"].items():
         for name, grid in columns.items():
-            assert np.array(together["heads"][quantity][name]) == pytest.approx(np.array(grid))
+            assert np.array(together.heads[quantity][name]) == pytest.approx(np.array(grid))
 
 
 def test_a_map_with_nan_ends_the_analysis(shown, pattern_facts):
@@ -147,13 +146,13 @@ def test_tasks_are_joined_by_their_inputs():
         return {"row": "patterns", "value": task, "results": results, "heads": [head]}
 
     joined = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 60.0)])
-    assert joined["heads"]["pattern:heterogeneous"] == {"value": [[pytest.approx(0.3)]], "n": [[40.0]]}
-    assert joined["metrics"] == {"mrpc heterogeneous": 20.0, "rte heterogeneous": 60.0}
-    assert [(row["task"], row["vertical"], row["inputs"]) for row in joined["tables"]["summary"]] == [
+    assert joined.heads["pattern:heterogeneous"] == {"value": [[pytest.approx(0.3)]], "n": [[40.0]]}
+    assert joined.metrics == {"mrpc heterogeneous": 20.0, "rte heterogeneous": 60.0}
+    assert [(row["task"], row["vertical"], row["inputs"]) for row in joined.tables["summary"]] == [
         ("mrpc", 80.0, 30),
         ("rte", 40.0, 10),
     ]
-    assert [row["layer"] for row in joined["tables"]["patterns_by_layer"]] == ["1", "all"] * 2
+    assert [row["layer"] for row in joined.tables["patterns_by_layer"]] == ["1", "all"] * 2
 
 
 def test_batches_may_come_in_any_size(shown, pattern_facts):
@@ -163,4 +162,4 @@ def test_batches_may_come_in_any_size(shown, pattern_facts):
                        maps=whole.maps[n : n + 1])
         for n in range(len(LENGTHS))
     ]  # fmt: skip
-    assert found(pattern_facts, *parts)["metrics"] == pytest.approx(found(pattern_facts, whole)["metrics"])
+    assert found(pattern_facts, *parts).metrics == pytest.approx(found(pattern_facts, whole).metrics)

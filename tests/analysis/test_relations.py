@@ -63,7 +63,7 @@ def looped(maps, heads_of, relations_of, names, relation, direction, layer, head
 def test_every_head_direction_and_relation_equals_a_plain_loop(batch, tree_facts, possessive):
     metric = RelationHeads(tree_facts, min_count=1, replicates=5, possessive=possessive)
     metric.update(batch)
-    heads = metric.compute()["heads"]
+    heads = metric.compute().heads
     asked = ASKED if possessive == "released" else None
     for relation in ("all", "det", "nmod:poss", "nsubj", "nsubj:pass"):
         for direction in DIRECTIONS:
@@ -80,7 +80,7 @@ def test_every_head_direction_and_relation_equals_a_plain_loop(batch, tree_facts
 def test_the_best_offset_by_hand(batch, tree_facts):
     metric = RelationHeads(tree_facts, min_count=1, replicates=5)
     metric.update(batch)
-    rows = {row["relation"]: row for row in metric.compute()["tables"]["relation_heads"]}
+    rows = {row["relation"]: row for row in metric.compute().tables["relation_heads"]}
     # det: 1→2, 5→4, 4→3, 1→2 in the last but one sentence.
     assert (rows["det"]["baseline"], rows["det"]["n"]) == (50, 4)
     assert rows["det"]["offset"] in (-1, 1)
@@ -98,7 +98,7 @@ def test_the_head_is_chosen_on_one_half_and_scored_on_the_other(tree_facts, rand
         batch.maps[place, 0, place % 2] = right
     metric = RelationHeads(tree_facts, min_count=1, replicates=50)
     metric.update(batch)
-    row = next(row for row in metric.compute()["tables"]["relation_heads"] if row["relation"] == "det")
+    row = next(row for row in metric.compute().tables["relation_heads"] if row["relation"] == "det")
     assert (row["accuracy"], row["held_out"], row["direction"]) == (50, 0, "dependent_to_head")
 
 
@@ -114,8 +114,8 @@ def test_rare_relations_are_not_ranked_but_in_the_table_of_heads(batch, tree_fac
     metric = RelationHeads(tree_facts, min_count=4, replicates=5)
     metric.update(batch)
     found = metric.compute()
-    assert [row["relation"] for row in found["tables"]["relation_heads"]] == ["all", "det"]
-    assert "relation:nsubj:head_to_dependent" in found["heads"]
+    assert [row["relation"] for row in found.tables["relation_heads"]] == ["all", "det"]
+    assert "relation:nsubj:head_to_dependent" in found.heads
 
 
 def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
@@ -123,14 +123,14 @@ def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
     gold = {"governors": torch.tensor([[IGNORE, 0]]), "relations": torch.tensor([[IGNORE, 5]])}
     metric.update(random_batch([2], gold))
     found = metric.compute()
-    assert found["tables"]["relation_heads"] == []
-    assert found["heads"] == {}
+    assert found.tables["relation_heads"] == []
+    assert found.heads == {}
 
 
 def test_a_drawing_shows_the_best_head_s_attention_between_words(batch, tree_facts):
     metric = RelationHeads(tree_facts, min_count=1, replicates=5, relations=["det"])
     metric.update(batch)
-    (drawing,) = metric.compute()["tables"]["drawings"]
+    (drawing,) = metric.compute().tables["drawings"]
     layer, head = map(int, drawing["head"].split("-"))
     expected = batch.maps[0, layer - 1, head - 1, 1:7, 1:7]
     torch.testing.assert_close(torch.tensor(drawing["attention"]), expected, atol=1e-4, rtol=0)
@@ -164,13 +164,13 @@ def test_real_figures_of_600_sentences(shared, minilm, ready):
     found = metric.compute()
     best = {}
     for relation in ("all", "obj", "det", "case", "compound"):
-        grid = torch.tensor(found["heads"][f"relation:{relation}:dependent_to_head"]["value"])
+        grid = torch.tensor(found.heads[f"relation:{relation}:dependent_to_head"].value)
         place = int(grid.argmax())
         best[relation] = (f"{place // 12 + 1}-{place % 12 + 1}", round(float(grid.max()), 1))
     assert best == {
         "all": ("3-9", 43.3), "obj": ("3-1", 70.7), "det": ("3-9", 79.5), "case": ("3-9", 68.3), "compound": ("2-9", 82.8),
     }  # fmt: skip
-    rows = {row["relation"]: row for row in found["tables"]["relation_heads"]}
+    rows = {row["relation"]: row for row in found.tables["relation_heads"]}
     assert (rows["all"]["offset"], round(rows["all"]["baseline"], 1)) == (1, 32.9)
     assert (rows["obj"]["offset"], round(rows["obj"]["baseline"], 1)) == (-2, 34.5)
 
@@ -188,7 +188,7 @@ def test_real_figures_of_600_sentences(shared, minilm, ready):
                         count += 1
                         right += prediction[:, :, word] == gold
             if count:
-                assert found["heads"][f"relation:{relation}:{direction}"]["value"] == (100 * right / count).tolist()
+                assert found.heads[f"relation:{relation}:{direction}"].value == (100 * right / count).tolist()
 
 
 def predicted(grid, direction):

@@ -138,30 +138,30 @@ def test_a_uniform_head_scores_one_everywhere_and_gets_no_role(random_batch, rol
     metric = HeadRoles(role_facts, ALL)
     metric.update(batch)
     found = metric.compute()
-    for role, grid in found["heads"].items():
+    for role, grid in found.heads.items():
         if role.startswith("sieve:"):
             np.testing.assert_allclose(grid["value"], 1, atol=1e-6)
-    assert all(row["roles"] == [] for row in found["tables"]["assigned"])
-    assert found["metrics"]["share_none"] == 100
+    assert all(row["roles"] == [] for row in found.tables["assigned"])
+    assert found.metrics["share_none"] == 100
 
 
 def test_an_empty_sieve_is_untested_not_nan(random_batch, role_facts):
     metric = HeadRoles(role_facts, ALL)
     metric.update(random_batch(LENGTHS, GOLD))
     found = metric.compute()
-    row = next(row for row in found["tables"]["roles"] if row["role"] == "never")
+    row = next(row for row in found.tables["roles"] if row["role"] == "never")
     assert (row["n"], row["share"], row["mean_score"]) == (0, None, None)
-    assert "sieve:never" not in found["heads"]
+    assert "sieve:never" not in found.heads
 
 
 def test_the_histogram_is_that_of_the_highest_head_and_role(random_batch, role_facts):
     metric = HeadRoles(role_facts, ALL, permutations=0)
     metric.update(random_batch(LENGTHS, GOLD))
     found = metric.compute()
-    bars = found["tables"]["head_histogram"]
-    grid = np.array(found["heads"][f"sieve:{bars[0]['role']}"]["value"])
+    bars = found.tables["head_histogram"]
+    grid = np.array(found.heads[f"sieve:{bars[0]['role']}"]["value"])
     layer, head = map(int, bars[0]["head"].split("-"))
-    assert sum(bar["count"] for bar in bars) == found["heads"][f"sieve:{bars[0]['role']}"]["n"][0][0]
+    assert sum(bar["count"] for bar in bars) == found.heads[f"sieve:{bars[0]['role']}"]["n"][0][0]
     assert grid[layer - 1, head - 1] == grid.max()
 
 
@@ -206,7 +206,7 @@ def test_tau_is_the_smallest_whole_number_above_the_mean(random_batch, role_fact
     batch = random_batch(LENGTHS, GOLD)
     metric.update(batch)
     mean = float(torch.cat(metric.scores).mean())
-    assert metric.compute()["metrics"]["tau"] == np.floor(mean) + 1
+    assert metric.compute().metrics["tau"] == np.floor(mean) + 1
     with pytest.raises(ConfigError, match="analyses.roles.tau=some"):
         HeadRoles(role_facts, ALL, tau="some")
 
@@ -225,8 +225,8 @@ def test_the_released_variants_by_hand(random_batch, role_facts):
     found = metric.compute()
     scores = torch.cat(metric.scores)[:, 0, 0].double().numpy()
     expected = stats.t.sf((scores.mean() - 3) / (scores.std() / np.sqrt(2)), 1)
-    assert found["heads"]["sieve:local"]["p"][0][0] == pytest.approx(expected, rel=1e-6)
-    assert "sieve:block" not in found["heads"]  # one input alone tests nothing
+    assert found.heads["sieve:local"].p[0][0] == pytest.approx(expected, rel=1e-6)
+    assert "sieve:block" not in found.heads  # one input alone tests nothing
 
 
 def test_shuffles_move_real_columns_only_and_depend_on_the_input_only():
@@ -253,8 +253,8 @@ def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
     metric = HeadRoles(replace(facts, kind="glue", relations=RELATIONS, tuned=True), {"local": sieves.local})
     metric.update(batch)
     found = metric.compute()
-    grid = np.array(found["heads"]["sieve:local"]["value"])
-    (row,) = found["tables"]["change_by_third"]
+    grid = np.array(found.heads["sieve:local"].value)
+    (row,) = found.tables["change_by_third"]
     assert row["first"] == pytest.approx(0, abs=1e-6)
     assert row["middle"] == pytest.approx(float((grid[0] - grid[1]).mean()), abs=1e-5)
     assert grid.shape == (LAYERS, HEADS)

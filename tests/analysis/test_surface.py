@@ -65,7 +65,7 @@ def looped(maps, classes, smoothing=0.0):
 def test_every_quantity_of_every_head_equals_a_plain_loop(batch, segment_facts, released, smoothing):
     metric = SurfacePatterns(segment_facts, released=released)
     metric.update(batch)
-    heads = metric.compute()["heads"]
+    heads = metric.compute().heads
     for layer in range(LAYERS):
         for head in range(HEADS):
             each = [
@@ -83,7 +83,7 @@ def test_two_processes_count_as_one(batch, parts_of, segment_facts):
     whole.update(batch)
     for metric, part in zip((first, second), parts_of(batch, 3), strict=True):
         metric.update(part)
-    expected, found = whole.compute()["heads"], merged(first, second).compute()["heads"]
+    expected, found = whole.compute().heads, merged(first, second).compute().heads
     for name in QUANTITIES:
         torch.testing.assert_close(torch.tensor(found[name]["value"]), torch.tensor(expected[name]["value"]))
 
@@ -94,17 +94,17 @@ def test_a_head_on_the_previous_token_is_found(segment_facts, random_batch):
     metric = SurfacePatterns(segment_facts)
     metric.update(batch)
     found = metric.compute()
-    assert found["heads"]["attention_to_previous"]["value"][1][2] == 1
-    assert found["heads"]["entropy"]["value"][1][2] == pytest.approx(0, abs=1e-12)
-    assert found["metrics"]["heads_mostly_previous"] == 1
-    assert found["tables"]["checks"][0] == {"check": "heads over 50 % on the previous token", "ours": "1 (layers 2)"}
+    assert found.heads["attention_to_previous"].value[1][2] == 1
+    assert found.heads["entropy"].value[1][2] == pytest.approx(0, abs=1e-12)
+    assert found.metrics["heads_mostly_previous"] == 1
+    assert found.tables["checks"][0] == {"check": "heads over 50 % on the previous token", "ours": "1 (layers 2)"}
 
 
 def test_what_no_segment_has_is_undefined_with_count_zero(segment_facts, random_batch):
     batch = random_batch([4], {"token_class": torch.zeros(1, 4, dtype=torch.long)})
     metric = SurfacePatterns(segment_facts)
     metric.update(batch)
-    sep = metric.compute()["heads"]["sep_to_sep"]
+    sep = metric.compute().heads["sep_to_sep"]
     assert math.isnan(sep["value"][0][0])
     assert sep["n"][0][0] == 0
 

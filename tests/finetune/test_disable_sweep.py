@@ -49,12 +49,12 @@ def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_pa
     data = tuned(task)
     found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20), data)
     baseline = score_without(data, [])
-    assert found["tables"]["sweep"][0]["baseline"] == pytest.approx(baseline, abs=1e-4)
-    changes = found["heads"]["change_without_head"]["value"]
+    assert found.tables["sweep"][0]["baseline"] == pytest.approx(baseline, abs=1e-4)
+    changes = found.heads["change_without_head"].value
     for layer, head in [(1, 1), (2, 4), (3, 2)]:
         expected = score_without(data, [[layer, head]]) - baseline
         assert changes[layer - 1][head - 1] == pytest.approx(expected, abs=1e-3)  # of 100, from float32 logits
-    assert len(found["tables"]["disabled"]) == 12
+    assert len(found.tables["disabled"]) == 12
 
 
 def test_every_layer(tuned, tmp_path):
@@ -63,8 +63,8 @@ def test_every_layer(tuned, tmp_path):
     baseline = score_without(data, [])
     for layer in (1, 2, 3):
         expected = score_without(data, [[layer, head] for head in range(1, 5)]) - baseline
-        assert found["heads"]["change_without_layer"]["value"][layer - 1][0] == pytest.approx(expected, abs=1e-4)
-    assert "gradient_importance" not in found["heads"]
+        assert found.heads["change_without_layer"].value[layer - 1][0] == pytest.approx(expected, abs=1e-4)
+    assert "gradient_importance" not in found.heads
 
 
 def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
@@ -90,16 +90,16 @@ def test_several_checkpoints_are_averaged(tuned, tmp_path):
     both = findings_of(
         DisableSweep(first.facts(), str(tmp_path / "both"), replicates=20, checkpoints=[str(second.encoder.folder)]), first
     )
-    grids = [np.array(found["heads"]["change_without_head"]["value"]) for found in (*alone, both)]
+    grids = [np.array(found.heads["change_without_head"].value) for found in (*alone, both)]
     np.testing.assert_allclose(grids[2], (grids[0] + grids[1]) / 2, atol=1e-9)
-    assert both["tables"]["sweep"][0]["checkpoints"] == 2
-    assert "deviation_over_checkpoints" in both["tables"]["disabled"][0]
+    assert both.tables["sweep"][0]["checkpoints"] == 2
+    assert "deviation_over_checkpoints" in both.tables["disabled"][0]
 
 
 def test_another_architecture_takes_the_generic_path_and_says_so(tuned, tmp_path):
     data = tuned(arch="distilbert", limit=4)
     found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20, importance=False), data)
-    assert found["tables"]["sweep"][0]["path"] == "one full pass each"
+    assert found.tables["sweep"][0]["path"] == "one full pass each"
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_path, monkeypatch):

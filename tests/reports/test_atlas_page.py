@@ -350,7 +350,7 @@ def rank(model, name, layer, head):
 
 
 def top_class(model, layer, head):
-    shares = model["pattern"][f"{layer}-{head}"]
+    shares = {name: share for name, share in model["pattern"][f"{layer}-{head}"].items() if name not in model["not_a_class"]}
     return max(shares, key=shares.get)
 
 
@@ -656,6 +656,50 @@ def test_questions_are_answered_with_tests(opened, atlas):
     marks = page.locator("[data-question=ablation] svg .dot-mark")
     x = [float(mark.get_attribute("cx")) for mark in marks.all()]
     assert np.corrcoef(x, [row["difference"] for row in atlas["questions"]["ablation"]["rows"]])[0, 1] > 0.9999
+
+
+def test_a_question_brings_its_own_columns_and_chart(opened, atlas):
+    page = opened("view=questions")
+    assert page.locator("#view-questions .card h2").all_inner_texts() == [
+        *(atlas["questions"][name]["title"] for name in ("agreement", "ablation", "gains")),
+        "plain",
+    ]
+    card = page.locator("[data-question=gains]")
+    assert [text.split("\u2002")[0].rstrip(" ↕▲▼") for text in card.locator("thead th").all_inner_texts()] == [
+        "half",
+        "gain in points",
+    ]
+    assert card.locator("tbody tr").all_inner_texts() == ["first half\t−2.50", "second half\t1.25"]
+    x = [float(mark.get_attribute("cx")) for mark in card.locator("svg .dot-mark").all()]
+    assert len(x) == 2 and x[0] < x[1]
+    assert page.locator("[data-question=plain] svg").count() == 0
+    assert page.locator("[data-question=plain] tbody tr").all_inner_texts() == ["any\t3"]
+
+
+def test_labels_come_with_units_and_sections_with_their_names(opened, atlas):
+    page, model = opened("quantity=change_without_head&head=2-3"), atlas["models"][0]
+    assert page.inner_text("#grid-title") == "change without the head (%)"
+    assert "change without the head (%) " in cell(page, 1, 1).get_attribute("aria-label")
+    headings = ["Roles and their tests", "Where heads look", "Disabling", "Drift", "probe", "relations"]
+    assert page.locator("#quantity-list .choice-group").evaluate_all("all => all.map((each) => each.ariaLabel)") == headings
+    page.wait_for_selector(f"#panel tr[data-quantity='{model['quantities'][-1]['name']}']")
+    assert page.locator("#panel .section-row th").evaluate_all("all => all.map((each) => each.textContent)") == headings
+    told = ["entropy (nats)", "change without the head (%)", "cosine after fine-tuning"]
+    assert [row.split("\t")[0] for row in page.locator("[data-part=standing] tbody tr").all_inner_texts()] == told
+    page.click("nav [data-view=table]")
+    shown_columns = page.locator("#view-table thead th").evaluate_all("all => all.map((each) => each.textContent)")
+    assert [text.split("\u00a0")[0] for text in shown_columns] == ["head", "roles", "class", "best relation", *told]
+
+
+def test_the_filters_of_the_help_can_be_used(opened):
+    page = opened("view=table")
+    page.click("#view-table .help summary")
+    texts = [page.get_attribute("#table-filter", "placeholder"), *page.locator("#filter-help code").all_inner_texts()]
+    examples = [text for text in texts if text not in ("and", "or", "not") and not text.startswith(".")]
+    assert len(examples) == 7
+    for text in examples:
+        page.fill("#table-filter", text)
+        assert page.locator("#filter-error").is_hidden()
 
 
 def test_sources_and_published_figures_are_told(opened, atlas):

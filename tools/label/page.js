@@ -172,7 +172,7 @@ const PICTURES = {
   vertical: (from, to) => to === 0 || to === 7,
   diagonal: (from, to) => to === from - 1 || (from === 0 && to === 0),
   vertical_diagonal: (from, to) => to === 7 || to === from - 1,
-  block: (from, to) => (from < 4) === (to < 4),
+  block: (from, to) => from < 4 === to < 4,
   heterogeneous: (from, to) => ((from * 5 + to * 3 + ((from * to) % 4)) * 7) % 11 < 3,
 };
 
@@ -210,15 +210,36 @@ function classButton({ name, definition }, place) {
 }
 
 const KEYS = {
-  u: () => act(undo), s: () => act(skip), x: () => act(() => label("")), e: () => act(exportTable),
-  ArrowLeft: () => act(() => step(-1)), p: () => act(() => step(-1)),
-  ArrowRight: () => act(() => step(1)), n: () => act(() => step(1)),
-  "+": () => heat.zoomBy(1.5), "=": () => heat.zoomBy(1.5), "-": () => heat.zoomBy(1 / 1.5), 0: () => heat.fit(),
-  i: () => { byId("intensity").ariaPressed = String(heat.toggleIntensity()); },
-  g: () => { byId("to").focus(); byId("to").select(); },
+  u: () => act(undo),
+  s: () => act(skip),
+  x: () => act(() => label("")),
+  e: () => act(exportTable),
+  ArrowLeft: () => act(() => step(-1)),
+  p: () => act(() => step(-1)),
+  ArrowRight: () => act(() => step(1)),
+  n: () => act(() => step(1)),
+  "+": () => heat.zoomBy(1.5),
+  "=": () => heat.zoomBy(1.5),
+  "-": () => heat.zoomBy(1 / 1.5),
+  0: () => heat.fit(),
+  i: () => {
+    byId("intensity").ariaPressed = String(heat.toggleIntensity());
+  },
+  g: () => {
+    byId("to").focus();
+    byId("to").select();
+  },
 };
 const BUTTONS = {
-  undo: "u", skip: "s", clear: "x", export: "e", previous: "p", next: "n", "zoom-in": "+", "zoom-out": "-", fit: "0",
+  undo: "u",
+  skip: "s",
+  clear: "x",
+  export: "e",
+  previous: "p",
+  next: "n",
+  "zoom-in": "+",
+  "zoom-out": "-",
+  fit: "0",
   intensity: "i",
 };
 

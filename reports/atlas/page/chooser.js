@@ -1,20 +1,41 @@
-"use strict";
 // A list to choose from, in groups, with a filter box; arrow keys walk it. One choice, or several where `several` is set.
 
+import { sections } from "./data.js";
+import { announce, make } from "./dom.js";
+import { wideScreen } from "./screen.js";
+
 /** groups: [{label, items: [{key, label, hint}]}]; `choose(key)` is called with what was picked. */
-class Chooser {
+export class Chooser {
   constructor({ label, placeholder, choose, several = false, id }) {
     Object.assign(this, { choose, several, label, groups: [], chosen: new Set() });
-    this.filter = make("input", { type: "search", id: `${id}-filter`, placeholder, "aria-label": `Filter: ${label}`,
-      "aria-controls": `${id}-list`, autocomplete: "off", spellcheck: "false", oninput: () => this.narrow(),
-        onkeydown: (event) => this.fromFilter(event) });
-    this.list = make("div", { class: "choices", id: `${id}-list`, role: "listbox", "aria-label": label,
+    this.filter = make("input", {
+      type: "search",
+      id: `${id}-filter`,
+      placeholder,
+      "aria-label": `Filter: ${label}`,
+      "aria-controls": `${id}-list`,
+      autocomplete: "off",
+      spellcheck: "false",
+      oninput: () => this.narrow(),
+      onkeydown: (event) => this.fromFilter(event),
+    });
+    this.list = make("div", {
+      class: "choices",
+      id: `${id}-list`,
+      role: "listbox",
+      "aria-label": label,
       "aria-multiselectable": several ? "true" : null,
-      onclick: (event) => this.click(event), onkeydown: (event) => this.walk(event) });
+      onclick: (event) => this.click(event),
+      onkeydown: (event) => this.walk(event),
+    });
     this.nothing = make("p", { class: "muted nothing", hidden: true }, "Nothing has this in its name.");
     this.summary = make("summary", {}, label);
-    this.element = make("details", { class: "chooser", open: wideScreen.matches }, this.summary,
-      make("div", { class: "chooser-body" }, this.filter, this.list, this.nothing));
+    this.element = make(
+      "details",
+      { class: "chooser", open: wideScreen.matches },
+      this.summary,
+      make("div", { class: "chooser-body" }, this.filter, this.list, this.nothing),
+    );
     wideScreen.addEventListener("change", () => (this.element.open = wideScreen.matches));
     this.summary.addEventListener("click", (event) => wideScreen.matches && event.preventDefault());
   }
@@ -23,19 +44,34 @@ class Chooser {
     if (groups === this.groups) return;
     this.groups = groups;
     this.options = new Map();
-    this.list.replaceChildren(...groups.map((group) => {
-      const options = group.items.map((item) => {
-        const option = make("div", { class: "choice", role: "option", tabindex: "-1", "aria-selected": "false",
-          title: item.hint || null,
-          "data-key": item.key }, make("span", { class: "choice-label" }, item.label),
-            item.note && make("span", { class: "choice-note" }, item.note));
-        option.searched = `${item.label} ${item.key} ${item.hint ?? ""} ${group.label ?? ""}`.toLowerCase();
-        this.options.set(String(item.key), option);
-        return option;
-      });
-      return make("div", { role: "group", "aria-label": group.label || this.label, class: "choice-group" },
-        group.label && make("div", { class: "choice-heading", "aria-hidden": "true" }, words(group.label)), options);
-    }));
+    this.list.replaceChildren(
+      ...groups.map((group) => {
+        const options = group.items.map((item) => {
+          const option = make(
+            "div",
+            {
+              class: "choice",
+              role: "option",
+              tabindex: "-1",
+              "aria-selected": "false",
+              title: item.hint || null,
+              "data-key": item.key,
+            },
+            make("span", { class: "choice-label" }, item.label),
+            item.note && make("span", { class: "choice-note" }, item.note),
+          );
+          option.searched = `${item.label} ${item.key} ${item.hint ?? ""} ${group.label ?? ""}`.toLowerCase();
+          this.options.set(String(item.key), option);
+          return option;
+        });
+        return make(
+          "div",
+          { role: "group", "aria-label": group.label || this.label, class: "choice-group" },
+          group.label && make("div", { class: "choice-heading", "aria-hidden": "true" }, group.label),
+          options,
+        );
+      }),
+    );
     this.narrow(true);
   }
 
@@ -47,8 +83,10 @@ class Chooser {
       option.setAttribute("aria-selected", String(this.chosen.has(key)));
       option.tabIndex = key === entry ? 0 : -1;
     }
-    this.summary.replaceChildren(make("span", { class: "chooser-name" }, this.label),
-      make("span", { class: "chooser-chosen" }, summary));
+    this.summary.replaceChildren(
+      make("span", { class: "chooser-name" }, this.label),
+      make("span", { class: "chooser-chosen" }, summary),
+    );
     const option = this.options.get(entry);
     if (option && !this.several && this.list.offsetParent) keepInSight(option, this.list);
   }
@@ -60,8 +98,8 @@ class Chooser {
       option.hidden = !parts.every((part) => option.searched.includes(part));
       left += !option.hidden;
     }
-    for (const group of this.list.children) group.hidden = [...group.querySelectorAll(".choice")].every((option) =>
-      option.hidden);
+    for (const group of this.list.children)
+      group.hidden = [...group.querySelectorAll(".choice")].every((option) => option.hidden);
     this.nothing.hidden = left > 0;
     if (quietly !== true) announce(`${left} of ${this.options.size} left`);
   }
@@ -94,10 +132,16 @@ class Chooser {
   }
 
   walk(event) {
-    const options = this.visible(), at = options.indexOf(event.target.closest(".choice"));
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: options.length - 1,
+    const options = this.visible(),
+      at = options.indexOf(event.target.closest(".choice"));
+    const next = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: options.length - 1,
       PageDown: Math.min(at + 10, options.length - 1),
-      PageUp: Math.max(at - 10, 0) }[event.key];
+      PageUp: Math.max(at - 10, 0),
+    }[event.key];
     if (next !== undefined) {
       event.preventDefault();
       if (next < 0) this.filter.focus();
@@ -118,19 +162,27 @@ class Chooser {
 }
 
 function keepInSight(option, list) {
-  const top = option.offsetTop - list.offsetTop, bottom = top + option.offsetHeight;
+  const top = option.offsetTop - list.offsetTop,
+    bottom = top + option.offsetHeight;
   if (top < list.scrollTop || bottom > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 3;
 }
 
 /** The groups of a model's quantities for a chooser, made once. */
 const quantityGroupsOf = new WeakMap();
 
-function quantityGroups(model) {
+export function quantityGroups(model) {
   if (!quantityGroupsOf.has(model)) {
-    quantityGroupsOf.set(model, sections(model.quantities).map((group) => ({
-      label: group.label,
-      items: group.items.map((quantity) => ({ key: quantity.name, label: quantity.label, hint: quantity.description })),
-    })));
+    quantityGroupsOf.set(
+      model,
+      sections(model).map((group) => ({
+        label: group.label,
+        items: group.items.map((quantity) => ({
+          key: quantity.name,
+          label: quantity.label,
+          hint: quantity.description,
+        })),
+      })),
+    );
   }
   return quantityGroupsOf.get(model);
 }

@@ -1,38 +1,84 @@
-"use strict";
 // Two models side by side, and two quantities of one model against each other.
 
-const compareView = {
+import { Chooser, quantityGroups } from "./chooser.js";
+import { colourScale, legend } from "./colours.js";
+import { cellWords, isSignificant, sections } from "./data.js";
+import { make } from "./dom.js";
+import { downloadSvg, figureFrame } from "./figure.js";
+import { gridDrawing } from "./grid_drawings.js";
+import { HeadGrid } from "./head_grid.js";
+import { correlationWords, scatterDrawing } from "./scatter.js";
+import { headButton, openHead } from "./selection.js";
+import { change, currentModel, currentQuantity, models, selectedIndex, state } from "./state.js";
+import { differences, extent, mean, spearman } from "./statistics.js";
+import { plainTable, sortableTable } from "./tables.js";
+import { fileName, format } from "./text.js";
+
+export const compareView = {
   build(root) {
-    this.chooser = new Chooser({ label: "Quantity", placeholder: "Filter quantities", id: "compare",
-      choose: (key) => change({ quantity: key }) });
+    this.chooser = new Chooser({
+      label: "Quantity",
+      placeholder: "Filter quantities",
+      id: "compare",
+      choose: (key) => change({ quantity: key }),
+    });
     this.title = make("h2", { id: "compare-title" });
     this.note = make("p", { class: "muted lead" });
     this.panes = [0, 1, 2].map((place) => {
       const grid = new HeadGrid({ label: "Heads", open: (index) => openHead(index, undefined, place === 1 ? 1 : 0) });
-      const title = make("h3"), legendPlace = make("div");
-      const button = make("button", { type: "button", class: "quiet small", "data-figure": `compare-${place}`,
-        onclick: () => downloadSvg(gridDrawing(grid.shown),
-        fileName("compare", grid.shown.model.name, grid.shown.label)) }, "SVG ↓");
-      const element = make("div", { class: "pane" }, make("div", { class: "pane-head" }, title, button),
-        make("div", { class: "scroll-x" }, grid.element), legendPlace);
+      const title = make("h3"),
+        legendPlace = make("div");
+      const button = make(
+        "button",
+        {
+          type: "button",
+          class: "quiet small",
+          "data-figure": `compare-${place}`,
+          onclick: () =>
+            downloadSvg(gridDrawing(grid.shown), fileName("compare", grid.shown.model.name, grid.shown.label)),
+        },
+        "SVG ↓",
+      );
+      const element = make(
+        "div",
+        { class: "pane" },
+        make("div", { class: "pane-head" }, title, button),
+        make("div", { class: "scroll-x" }, grid.element),
+        legendPlace,
+      );
       return { grid, title, legendPlace, element, button };
     });
-    this.grids = make("div", { class: "panes" }, this.panes.map((pane) => pane.element));
+    this.grids = make(
+      "div",
+      { class: "panes" },
+      this.panes.map((pane) => pane.element),
+    );
     this.scatter = make("div", { class: "beside" });
     this.models = make("div", { class: "card" }, this.title, this.note, this.grids, this.scatter);
     this.changes = make("div", { class: "card" });
     this.against = make("select", { id: "against", onchange: () => change({ against: this.against.value }) });
     this.pairTitle = make("h2", {}, "Two quantities of one model");
     this.pairScatter = make("div");
-    this.pair = make("div", { class: "card" }, this.pairTitle,
+    this.pair = make(
+      "div",
+      { class: "card" },
+      this.pairTitle,
       make("div", { class: "controls" }, make("label", { class: "field" }, "Against ", this.against)),
-      this.pairScatter);
-    root.append(make("div", { class: "columns" }, this.chooser.element,
-      make("div", { class: "content" }, this.models, this.pair, this.changes)));
+      this.pairScatter,
+    );
+    root.append(
+      make(
+        "div",
+        { class: "columns" },
+        this.chooser.element,
+        make("div", { class: "content" }, this.models, this.pair, this.changes),
+      ),
+    );
   },
 
   render() {
-    const model = currentModel(), quantity = currentQuantity();
+    const model = currentModel(),
+      quantity = currentQuantity();
     this.chooser.setGroups(quantityGroups(model));
     if (!quantity) return;
     this.chooser.setChosen([quantity.name], quantity.label);
@@ -47,13 +93,17 @@ const compareView = {
   },
 
   renderModels(name) {
-    const [a, b] = models, first = a.byName.get(name), second = b.byName.get(name), same = sameShape();
+    const [a, b] = models,
+      first = a.byName.get(name),
+      second = b.byName.get(name),
+      same = sameShape();
     const both = [first, second].filter(Boolean),
       range = extent(both.flatMap((quantity) => extent(quantity.value) ?? []));
     const shared = colourScale([], { range: range ?? [0, 1] });
     this.note.textContent = !same
       ? `The models differ in shape (${a.layers} × ${a.heads} and ${b.layers} × ${b.heads}), so heads cannot be paired.`
-      : both.length < 2 ? "Only one of the two models has this quantity."
+      : both.length < 2
+        ? "Only one of the two models has this quantity."
         : "A and B share one scale. The difference is B minus A.";
     this.pane(0, a, first, "A", shared);
     this.pane(1, b, second, "B", shared);
@@ -63,15 +113,37 @@ const compareView = {
     if (paired) {
       const difference = differences(first.value, second.value),
         largest = Math.max(...(extent(difference) ?? [0]).map(Math.abs)) || 1;
-      this.fill(2, a, { label: `${first.label}, ${b.name} minus ${a.name}`, values: difference,
-        scale: colourScale(difference, { diverging: true, range: [-largest, largest] }),
-        words: (index) => [`difference ${format(difference[index])}`, `A ${format(first.value[index])}`,
-          `B ${format(second.value[index])}`] }, "Difference, B − A");
-      const svg = scatterDrawing({ model: a, x: first.value, y: second.value, labels: [a.name, b.name],
-        title: `${first.label} of both models`, identity: true });
-      this.scatter.append(figureFrame(`${first.label}: every head of A against the same head of B`, svg,
-        fileName("scatter_models", name)), make("div", {}, correlationWords(first.value, second.value),
-        changedHeads(a, first, second, difference)));
+      this.fill(
+        2,
+        a,
+        {
+          label: `${first.label}, ${b.name} minus ${a.name}`,
+          values: difference,
+          scale: colourScale(difference, { diverging: true, range: [-largest, largest] }),
+          words: (index) => [
+            `difference ${format(difference[index])}`,
+            `A ${format(first.value[index])}`,
+            `B ${format(second.value[index])}`,
+          ],
+        },
+        "Difference, B − A",
+      );
+      const svg = scatterDrawing({
+        model: a,
+        x: first.value,
+        y: second.value,
+        labels: [a.name, b.name],
+        title: `${first.label} of both models`,
+        identity: true,
+      });
+      this.scatter.append(
+        figureFrame(
+          `${first.label}: every head of A against the same head of B`,
+          svg,
+          fileName("scatter_models", name),
+        ),
+        make("div", {}, correlationWords(first.value, second.value), changedHeads(a, first, second, difference)),
+      );
     }
     setTimeout(() => this.renderChanges()); // below what is seen first
   },
@@ -79,9 +151,18 @@ const compareView = {
   pane(place, model, quantity, letter, scale) {
     this.panes[place].element.hidden = !quantity;
     if (!quantity) return;
-    this.fill(place, model, { label: quantity.label, values: quantity.value, scale,
-      marked: (index) => isSignificant(quantity, index), words: (index) => cellWords(model, quantity, index) },
-      `${letter}: ${model.name}`);
+    this.fill(
+      place,
+      model,
+      {
+        label: quantity.label,
+        values: quantity.value,
+        scale,
+        marked: (index) => isSignificant(quantity, index),
+        words: (index) => cellWords(model, quantity, index),
+      },
+      `${letter}: ${model.name}`,
+    );
   },
 
   fill(place, model, shown, title) {
@@ -90,8 +171,12 @@ const compareView = {
     button.setAttribute("aria-label", `Download as SVG: ${title}`);
     grid.update({ model, selected: place === 2 || currentModel() === model ? selectedIndex(model) : null, ...shown });
     const places = shown.values.map((_, index) => index);
-    legendPlace.replaceChildren(legend(shown.scale,
-      { significant: shown.marked && places.some(shown.marked), missing: shown.values.includes(null) }));
+    legendPlace.replaceChildren(
+      legend(shown.scale, {
+        significant: shown.marked && places.some(shown.marked),
+        missing: shown.values.includes(null),
+      }),
+    );
   },
 
   /** All quantities that both models have, those whose heads changed most first; computed once. */
@@ -99,27 +184,63 @@ const compareView = {
     if (this.changesDone || !sameShape()) return;
     this.changesDone = true;
     const [a, b] = models;
-    const rows = a.quantities.filter((quantity) => b.byName.has(quantity.name)).map((first) => {
-      const second = b.byName.get(first.name), difference = differences(first.value, second.value);
-      const largest = difference.reduce((best, value, index) =>
-        (value !== null && (best === null || Math.abs(value) > Math.abs(difference[best])) ? index : best), null);
-      return { quantity: first, a: mean(first.value), b: mean(second.value), change: mean(difference),
-        spearman: spearman(first.value, second.value), largest, by: largest === null ? null : difference[largest] };
-    });
-    this.changes.replaceChildren(make("h2", {}, "Where the models differ"),
-      make("p", { class: "muted lead" },
-      "Every quantity that both have. A low rank correlation means that other heads lead; pick a quantity to see it above."),
-      sortableTable("Quantities of both models", [
-        { key: "quantity", label: "quantity", value: (row) => row.quantity.label,
-          text: (row) => make("button", { type: "button", class: "link",
-          onclick: () => change({ quantity: row.quantity.name }) }, row.quantity.label) },
-        { key: "a", label: "mean of A", class: "number", value: (row) => row.a },
+    const rows = a.quantities
+      .filter((quantity) => b.byName.has(quantity.name))
+      .map((first) => {
+        const second = b.byName.get(first.name),
+          difference = differences(first.value, second.value);
+        const largest = difference.reduce(
+          (best, value, index) =>
+            value !== null && (best === null || Math.abs(value) > Math.abs(difference[best])) ? index : best,
+          null,
+        );
+        return {
+          quantity: first,
+          a: mean(first.value),
+          b: mean(second.value),
+          change: mean(difference),
+          spearman: spearman(first.value, second.value),
+          largest,
+          by: largest === null ? null : difference[largest],
+        };
+      });
+    this.changes.replaceChildren(
+      make("h2", {}, "Where the models differ"),
+      make(
+        "p",
+        { class: "muted lead" },
+        "Every quantity that both have. A low rank correlation means that other heads lead; pick a quantity to see it above.",
+      ),
+      sortableTable(
+        "Quantities of both models",
+        [
+          {
+            key: "quantity",
+            label: "quantity",
+            value: (row) => row.quantity.label,
+            text: (row) =>
+              make(
+                "button",
+                { type: "button", class: "link", onclick: () => change({ quantity: row.quantity.name }) },
+                row.quantity.label,
+              ),
+          },
+          { key: "a", label: "mean of A", class: "number", value: (row) => row.a },
           { key: "b", label: "mean of B", class: "number", value: (row) => row.b },
-        { key: "change", label: "mean difference", class: "number", value: (row) => row.change },
-        { key: "by", label: "largest change", class: "number", value: (row) => row.by,
-          text: (row) => (row.largest === null ? "–" : `${format(row.by)} (${a.headName(row.largest)})`) },
-        { key: "spearman", label: "rank correlation", class: "number", value: (row) => row.spearman }], rows,
-          { sort: "spearman" }));
+          { key: "change", label: "mean difference", class: "number", value: (row) => row.change },
+          {
+            key: "by",
+            label: "largest change",
+            class: "number",
+            value: (row) => row.by,
+            text: (row) => (row.largest === null ? "–" : `${format(row.by)} (${a.headName(row.largest)})`),
+          },
+          { key: "spearman", label: "rank correlation", class: "number", value: (row) => row.spearman },
+        ],
+        rows,
+        { sort: "spearman" },
+      ),
+    );
   },
 
   renderPair(model, quantity) {
@@ -129,15 +250,32 @@ const compareView = {
     if (!other) return;
     if (this.pairModel !== model) {
       this.pairModel = model;
-      this.against.replaceChildren(...sections(model.quantities).map((group) =>
-        make("optgroup", { label: words(group.label) },
-        group.items.map((item) => make("option", { value: item.name }, item.label)))));
+      this.against.replaceChildren(
+        ...sections(model).map((group) =>
+          make(
+            "optgroup",
+            { label: group.label },
+            group.items.map((item) => make("option", { value: item.name }, item.label)),
+          ),
+        ),
+      );
     }
     this.against.value = other.name;
-    const svg = scatterDrawing({ model, x: quantity.value, y: other.value, labels: [quantity.label, other.label],
-      title: `${quantity.label} and ${other.label}` });
-    this.pairScatter.replaceChildren(figureFrame(`${model.name}: every head by both quantities`, svg,
-      fileName("scatter", model.name, quantity.name, other.name)), correlationWords(quantity.value, other.value));
+    const svg = scatterDrawing({
+      model,
+      x: quantity.value,
+      y: other.value,
+      labels: [quantity.label, other.label],
+      title: `${quantity.label} and ${other.label}`,
+    });
+    this.pairScatter.replaceChildren(
+      figureFrame(
+        `${model.name}: every head by both quantities`,
+        svg,
+        fileName("scatter", model.name, quantity.name, other.name),
+      ),
+      correlationWords(quantity.value, other.value),
+    );
   },
 };
 
@@ -149,9 +287,14 @@ function sameShape() {
 function changedHeads(model, first, second, difference) {
   const order = difference.map((_, index) => index).filter((index) => difference[index] !== null);
   order.sort((left, right) => Math.abs(difference[right]) - Math.abs(difference[left]));
-  return plainTable("Heads that differ most", [
-    { label: "head", text: (index) => headButton(model, index) },
-    { label: "A", class: "number", text: (index) => format(first.value[index]) },
-    { label: "B", class: "number", text: (index) => format(second.value[index]) },
-    { label: "B − A", class: "number", text: (index) => format(difference[index]) }], order.slice(0, 8));
+  return plainTable(
+    "Heads that differ most",
+    [
+      { label: "head", text: (index) => headButton(model, index) },
+      { label: "A", class: "number", text: (index) => format(first.value[index]) },
+      { label: "B", class: "number", text: (index) => format(second.value[index]) },
+      { label: "B − A", class: "number", text: (index) => format(difference[index]) },
+    ],
+    order.slice(0, 8),
+  );
 }

@@ -1,24 +1,30 @@
-"use strict";
 // The atlas inside this page: models, their quantities as flat columns, what is known of a head, CSV.
 
+import { ranked } from "./statistics.js";
+import { format, formatInterval, formatP, withUnit, words } from "./text.js";
+
 const COLUMNS = ["value", "n", "low", "high", "p"];
-const SIGNIFICANT = 0.05;
+const ROLE_SCORE = "role_score"; // the family of quantities that test roles
+const HEADLINES = 8; // as many as are told at once
+export const SIGNIFICANT = 0.05;
 
 /** The embedded JSON; a large one is packed with gzip, which browsers unpack themselves. */
-async function readAtlas() {
-  const script = byId("atlas");
+export async function readAtlas() {
+  const script = document.getElementById("atlas");
   if (script.type === "application/json") return JSON.parse(script.textContent);
   const bytes = Uint8Array.from(atob(script.textContent.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 
-class Model {
+export class Model {
   constructor(raw, index) {
     Object.assign(this, { raw, index, name: raw.name, layers: raw.layers, heads: raw.heads });
     this.count = raw.layers * raw.heads;
     this.quantities = raw.quantities.map(flatQuantity);
     this.byName = new Map(this.quantities.map((quantity) => [quantity.name, quantity]));
+    this.headlines = this.quantities.filter((quantity) => quantity.headline).slice(0, HEADLINES);
+    this.notClasses = new Set(raw.not_a_class);
     this.sentences = raw.sentences ?? [];
     this.ranks = new Map();
   }
@@ -47,14 +53,26 @@ class Model {
     return this.raw.pattern?.[this.headName(index)] ?? null;
   }
 
-  /** The most frequent class of the maps that the classifier was sure of. */
+  /** The most frequent class, of what counts as one. */
   patternClass(index) {
-    const shares = Object.entries(this.pattern(index) ?? {}).filter(([name, share]) => name !== "abstained" && share > 0);
+    const shares = Object.entries(this.pattern(index) ?? {}).filter(
+      ([name, share]) => !this.notClasses.has(name) && share > 0,
+    );
     return shares.length ? shares.reduce((best, next) => (next[1] > best[1] ? next : best))[0] : null;
   }
 
   relations(index) {
     return this.raw.relations?.[this.headName(index)] ?? [];
+  }
+
+  /** For every role that is tested the quantity whose p-values test it. */
+  roleTests() {
+    const found = new Map();
+    for (const quantity of this.quantities) {
+      if (quantity.oneOf === ROLE_SCORE && quantity.p && !found.has(quantity.which))
+        found.set(quantity.which, quantity);
+    }
+    return [...found].map(([role, quantity]) => ({ role, quantity }));
   }
 
   /** Rank of each head, 1 for the largest value; equal values share a rank, null where there is no value. */
@@ -71,34 +89,32 @@ class Model {
 
 function flatQuantity(raw) {
   const columns = Object.fromEntries(COLUMNS.map((name) => [name, raw[name] ? raw[name].flat() : null]));
-  return { name: raw.name, section: raw.section ?? "other", label: raw.label ?? words(raw.name),
+  return {
+    name: raw.name,
+    section: raw.section ?? "other",
+    label: withUnit(raw.label ?? words(raw.name), raw.unit),
+    labelAlone: raw.label ?? words(raw.name),
     description: raw.description ?? "",
-    ...columns };
+    headline: Boolean(raw.headline),
+    oneOf: raw.one_of ?? null,
+    which: raw.which ?? null,
+    ...columns,
+  };
 }
 
-function ranked(values) {
-  const order = values.map((value, index) => index).filter((index) => values[index] !== null);
-  order.sort((a, b) => values[b] - values[a]);
-  const rank = values.map(() => null);
-  order.forEach((index, place) => {
-    const before = order[place - 1];
-    rank[index] = place && values[before] === values[index] ? rank[before] : place + 1;
-  });
-  return { rank, count: order.length };
-}
-
-/** Quantities by section, in the order of the data. */
-function sections(quantities) {
-  const groups = new Map();
+/** Quantities by section, in the order of the model's sections; those that it does not list come last. */
+export function sections(model, quantities = model.quantities) {
+  const listed = model.raw.sections ?? [];
+  const groups = new Map(listed.map(({ name, label }) => [name, { label: label ?? words(name), items: [] }]));
   for (const quantity of quantities) {
-    if (!groups.has(quantity.section)) groups.set(quantity.section, []);
-    groups.get(quantity.section).push(quantity);
+    if (!groups.has(quantity.section)) groups.set(quantity.section, { label: words(quantity.section), items: [] });
+    groups.get(quantity.section).items.push(quantity);
   }
-  return [...groups].map(([label, items]) => ({ label, items }));
+  return [...groups.values()].filter((group) => group.items.length);
 }
 
 /** One sentence about a cell, for labels and tips. */
-function cellWords(model, quantity, index) {
+export function cellWords(model, quantity, index) {
   const parts = [`${quantity.label} ${format(quantity.value[index])}`];
   if (quantity.value[index] === null) parts[0] = `${quantity.label} not defined`;
   if (quantity.n && quantity.n[index] !== null) parts.push(`n ${format(quantity.n[index])}`);
@@ -108,13 +124,15 @@ function cellWords(model, quantity, index) {
   return parts;
 }
 
-function isSignificant(quantity, index) {
+export function isSignificant(quantity, index) {
   return Boolean(quantity.p) && quantity.p[index] !== null && quantity.p[index] < SIGNIFICANT;
 }
 
 /** Attention of one head on one sentence, rows of weights; a byte holds 255 times the root. */
-function attentionRows(model, sentence, index) {
-  const size = sentence.tokens.length, bytes = sentenceBytes(sentence), rows = [];
+export function attentionRows(model, sentence, index) {
+  const size = sentence.tokens.length,
+    bytes = sentenceBytes(sentence),
+    rows = [];
   for (let query = 0; query < size; query++) {
     const start = (index * size + query) * size;
     rows.push(Float64Array.from(bytes.subarray(start, start + size), (byte) => (byte / 255) ** 2));
@@ -124,14 +142,17 @@ function attentionRows(model, sentence, index) {
 
 const decodedSentences = new WeakMap();
 
-function sentenceBytes(sentence) {
+export function sentenceBytes(sentence) {
   if (!decodedSentences.has(sentence)) {
-    decodedSentences.set(sentence, Uint8Array.from(atob(sentence.maps), (letter) => letter.charCodeAt(0)));
+    decodedSentences.set(
+      sentence,
+      Uint8Array.from(atob(sentence.maps), (letter) => letter.charCodeAt(0)),
+    );
   }
   return decodedSentences.get(sentence);
 }
 
-function csvText(rows) {
+export function csvText(rows) {
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -140,7 +161,7 @@ function csvText(rows) {
 }
 
 /** Everything about every head, tidy, as in heads.csv. */
-function allRows(model) {
+export function allRows(model) {
   const rows = [["layer", "head", "quantity", ...COLUMNS]];
   for (const quantity of model.quantities) {
     for (let index = 0; index < model.count; index++) {

@@ -1,26 +1,62 @@
-"use strict";
 // Figures: SVG in a frame with its own download, standing alone with all colours written into it.
 
-const INLINED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
+import { SVG, announce, byId, download, draw, make } from "./dom.js";
+import { niceTicks } from "./statistics.js";
+import { fileName } from "./text.js";
+
+const INLINED = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "opacity",
   "font-size",
-  "font-family", "font-weight", "text-anchor", "dominant-baseline", "image-rendering"];
+  "font-family",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+  "image-rendering",
+];
 
 /** A figure with a caption and a button that downloads it. */
-function figureFrame(caption, svg, name, ...below) {
-  const button = make("button", { type: "button", class: "quiet small", "data-figure": name,
-    "aria-label": `Download as SVG: ${caption}`, onclick: () => downloadSvg(svg, name) }, "SVG ↓");
-  return make("figure", { class: "figure" },
-    make("figcaption", {}, make("span", {}, caption), button), make("div", { class: "drawing" }, svg), ...below);
+export function figureFrame(caption, svg, name, ...below) {
+  const button = make(
+    "button",
+    {
+      type: "button",
+      class: "quiet small",
+      "data-figure": name,
+      "aria-label": `Download as SVG: ${caption}`,
+      onclick: () => downloadSvg(svg, name),
+    },
+    "SVG ↓",
+  );
+  return make(
+    "figure",
+    { class: "figure" },
+    make("figcaption", {}, make("span", {}, caption), button),
+    make("div", { class: "drawing" }, svg),
+    ...below,
+  );
 }
 
 /** An SVG of a size in its own units; it shrinks with its place but never grows beyond. */
-function canvas(width, height, label, attributes = {}) {
+export function canvas(width, height, label, attributes = {}) {
   const broad = width > 480 ? " broad" : "";
-  return draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label,
-    ...attributes, class: (attributes.class ?? "") + broad });
+  return draw("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    "aria-label": label,
+    ...attributes,
+    class: (attributes.class ?? "") + broad,
+  });
 }
 
-function downloadSvg(svg, name) {
+export function downloadSvg(svg, name) {
   download(fileName(name) + ".svg", "image/svg+xml", standaloneSvg(svg));
   announce(`Downloaded ${fileName(name)}.svg`);
 }
@@ -30,24 +66,28 @@ function standaloneSvg(svg) {
   const staged = !svg.isConnected;
   if (staged) byId("stage").append(svg);
   const copy = svg.cloneNode(true);
-  const originals = [svg, ...svg.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
+  const originals = [svg, ...svg.querySelectorAll("*")],
+    copies = [copy, ...copy.querySelectorAll("*")];
   const gone = [];
   originals.forEach((original, place) => {
-    const style = getComputedStyle(original), target = copies[place];
+    const style = getComputedStyle(original),
+      target = copies[place];
     if (style.display === "none" || style.visibility === "hidden") return gone.push(target);
     for (const property of INLINED) {
       const value = style.getPropertyValue(property);
       if (value && value !== "none" && value !== "auto" && value !== "normal") target.setAttribute(property, value);
-      else if (value === "none" && (property === "fill" || property === "stroke")) target.setAttribute(property,
-        "none");
+      else if (value === "none" && (property === "fill" || property === "stroke"))
+        target.setAttribute(property, "none");
     }
     for (const attribute of ["class", "tabindex", "role", "style"]) target.removeAttribute(attribute);
   });
   gone.forEach((target) => target.remove());
   const [x, y, width, height] = svg.getAttribute("viewBox").split(" ");
   const surface = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
-  copy.prepend(draw("title", {}, svg.getAttribute("aria-label") ?? ""),
-    draw("rect", { x, y, width, height, fill: surface }));
+  copy.prepend(
+    draw("title", {}, svg.getAttribute("aria-label") ?? ""),
+    draw("rect", { x, y, width, height, fill: surface }),
+  );
   copy.setAttribute("xmlns", SVG);
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
@@ -56,14 +96,15 @@ function standaloneSvg(svg) {
 }
 
 /** A linear scale from values to pixels. */
-function linear([low, high], [from, to]) {
+export function linear([low, high], [from, to]) {
   const span = high - low || 1;
   return (value) => from + ((value - low) / span) * (to - from);
 }
 
 /** The range with a little air, never empty. */
-function airy(range, share = 0.05) {
-  const [low, high] = range ?? [0, 1], air = (high - low || Math.abs(high) || 1) * share;
+export function airy(range, share = 0.05) {
+  const [low, high] = range ?? [0, 1],
+    air = (high - low || Math.abs(high) || 1) * share;
   return [low - air, high + air];
 }
 
@@ -73,32 +114,44 @@ function tickText(tick) {
 }
 
 /** Horizontal axis at the bottom with ticks and a label. */
-function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
+export function axisBelow(scale, range, y, [left, right], label, gridTop = null) {
   const ticks = niceTicks(...range, Math.max(2, Math.floor((right - left) / 80)));
-  return draw("g", { class: "axis" },
+  return draw(
+    "g",
+    { class: "axis" },
     draw("path", { d: `M${left} ${y}H${right}` }),
     ticks.map((tick) => [
       gridTop !== null && draw("path", { class: "rule", d: `M${scale(tick)} ${y}V${gridTop}` }),
       draw("path", { d: `M${scale(tick)} ${y}v4` }),
-      draw("text", { x: scale(tick), y: y + 16, "text-anchor": "middle" }, tickText(tick))]),
-    draw("text", { x: (left + right) / 2, y: y + 34, "text-anchor": "middle", class: "axis-label" }, label));
+      draw("text", { x: scale(tick), y: y + 16, "text-anchor": "middle" }, tickText(tick)),
+    ]),
+    draw("text", { x: (left + right) / 2, y: y + 34, "text-anchor": "middle", class: "axis-label" }, label),
+  );
 }
 
 /** Vertical axis at the left. */
-function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
+export function axisLeft(scale, range, x, [top, bottom], label, gridRight = null) {
   const ticks = niceTicks(...range, Math.max(2, Math.floor((bottom - top) / 60)));
   const middle = (top + bottom) / 2;
-  return draw("g", { class: "axis" },
+  return draw(
+    "g",
+    { class: "axis" },
     draw("path", { d: `M${x} ${top}V${bottom}` }),
     ticks.map((tick) => [
       gridRight !== null && draw("path", { class: "rule", d: `M${x} ${scale(tick)}H${gridRight}` }),
       draw("path", { d: `M${x} ${scale(tick)}h-4` }),
-      draw("text", { x: x - 7, y: scale(tick) + 4, "text-anchor": "end" }, tickText(tick))]),
-    draw("text", { x: x - 46, y: middle, transform: `rotate(-90 ${x - 46} ${middle})`, "text-anchor": "middle",
-      class: "axis-label" }, label));
-}
-
-/** A long label cut to fit. */
-function shortened(text, length) {
-  return text.length > length ? text.slice(0, length - 1) + "…" : text;
+      draw("text", { x: x - 7, y: scale(tick) + 4, "text-anchor": "end" }, tickText(tick)),
+    ]),
+    draw(
+      "text",
+      {
+        x: x - 46,
+        y: middle,
+        transform: `rotate(-90 ${x - 46} ${middle})`,
+        "text-anchor": "middle",
+        class: "axis-label",
+      },
+      label,
+    ),
+  );
 }

@@ -1,15 +1,37 @@
-"use strict";
 // The first view: one quantity of one model, layer by head.
 
-const gridView = {
+import { Chooser, quantityGroups } from "./chooser.js";
+import { colourScale, legend } from "./colours.js";
+import { SIGNIFICANT, cellWords, isSignificant } from "./data.js";
+import { make } from "./dom.js";
+import { downloadSvg, figureFrame } from "./figure.js";
+import { gridDrawing, layerDrawing } from "./grid_drawings.js";
+import { HeadGrid } from "./head_grid.js";
+import { headButton, openHead } from "./selection.js";
+import { change, currentModel, currentQuantity, selectedIndex, state } from "./state.js";
+import { extent, mean } from "./statistics.js";
+import { plainTable } from "./tables.js";
+import { fileName, format, words } from "./text.js";
+
+export const gridView = {
   build(root) {
-    this.chooser = new Chooser({ label: "Quantity", placeholder: "Filter quantities", id: "quantity",
-      choose: (key) => change({ quantity: key }) });
+    this.chooser = new Chooser({
+      label: "Quantity",
+      placeholder: "Filter quantities",
+      id: "quantity",
+      choose: (key) => change({ quantity: key }),
+    });
     this.grid = new HeadGrid({ label: "Heads", open: (index) => openHead(index) });
-    this.numbers = make("input", { type: "checkbox", id: "numbers",
-      onchange: () => change({ numbers: this.numbers.checked }) });
-    this.byRank = make("input", { type: "checkbox", id: "by-rank",
-      onchange: () => change({ rank: this.byRank.checked }) });
+    this.numbers = make("input", {
+      type: "checkbox",
+      id: "numbers",
+      onchange: () => change({ numbers: this.numbers.checked }),
+    });
+    this.byRank = make("input", {
+      type: "checkbox",
+      id: "by-rank",
+      onchange: () => change({ rank: this.byRank.checked }),
+    });
     this.highlight = make("select", { id: "highlight", onchange: () => change({ highlight: this.highlight.value }) });
     this.title = make("h2", { id: "grid-title" });
     this.description = make("p", { class: "muted lead" });
@@ -17,21 +39,60 @@ const gridView = {
     this.profile = make("div", { class: "card" });
     this.outstanding = make("div", { class: "card", "data-part": "facts" });
     this.summary = make("dl", { class: "facts" });
-    this.download = make("button", { type: "button", class: "quiet small", id: "grid-svg",
-      onclick: () => downloadSvg(gridDrawing(this.grid.shown), this.fileName()) }, "SVG ↓");
-    root.append(make("div", { class: "columns" }, this.chooser.element, make("div", { class: "content" },
-      make("div", { class: "card" },
-        make("div", { class: "card-head" }, make("div", {}, this.title, this.description), this.download),
-        make("div", { class: "controls" },
-          make("label", { class: "check" }, this.numbers, "Values in cells"),
-          make("label", { class: "check" }, this.byRank, "Colour by rank"),
-          make("label", { class: "field" }, "Highlight ", this.highlight)),
-        make("div", { class: "scroll-x" }, make("div", { class: "axis-names", "aria-hidden": "true" },
-          make("span", {}, "layer ↓"), make("span", {}, "head →")), this.grid.element),
-        this.legend, this.summary),
-      make("p", { class: "muted hint" }, "Pick a head to see all that is known of it. "
-        + "With the keyboard: arrow keys walk the grid, Enter opens a head, Escape closes it."),
-      this.profile, this.outstanding)));
+    this.download = make(
+      "button",
+      {
+        type: "button",
+        class: "quiet small",
+        id: "grid-svg",
+        onclick: () => downloadSvg(gridDrawing(this.grid.shown), this.fileName()),
+      },
+      "SVG ↓",
+    );
+    root.append(
+      make(
+        "div",
+        { class: "columns" },
+        this.chooser.element,
+        make(
+          "div",
+          { class: "content" },
+          make(
+            "div",
+            { class: "card" },
+            make("div", { class: "card-head" }, make("div", {}, this.title, this.description), this.download),
+            make(
+              "div",
+              { class: "controls" },
+              make("label", { class: "check" }, this.numbers, "Values in cells"),
+              make("label", { class: "check" }, this.byRank, "Colour by rank"),
+              make("label", { class: "field" }, "Highlight ", this.highlight),
+            ),
+            make(
+              "div",
+              { class: "scroll-x" },
+              make(
+                "div",
+                { class: "axis-names", "aria-hidden": "true" },
+                make("span", {}, "layer ↓"),
+                make("span", {}, "head →"),
+              ),
+              this.grid.element,
+            ),
+            this.legend,
+            this.summary,
+          ),
+          make(
+            "p",
+            { class: "muted hint" },
+            "Pick a head to see all that is known of it. " +
+              "With the keyboard: arrow keys walk the grid, Enter opens a head, Escape closes it.",
+          ),
+          this.profile,
+          this.outstanding,
+        ),
+      ),
+    );
   },
 
   fileName() {
@@ -39,7 +100,8 @@ const gridView = {
   },
 
   render() {
-    const model = currentModel(), quantity = currentQuantity();
+    const model = currentModel(),
+      quantity = currentQuantity();
     this.chooser.setGroups(quantityGroups(model));
     if (!quantity) return;
     this.chooser.setChosen([quantity.name], quantity.label);
@@ -48,24 +110,40 @@ const gridView = {
     const scale = colourScale(quantity.value, { byRank: state.rank });
     const marked = (index) => isSignificant(quantity, index);
     const highlights = highlightChoices(model);
-    this.highlight.replaceChildren(make("option", { value: "" }, "nothing"),
-      ...highlights.map((choice) => make("option", { value: choice.key }, choice.label)));
+    this.highlight.replaceChildren(
+      make("option", { value: "" }, "nothing"),
+      ...highlights.map((choice) => make("option", { value: choice.key }, choice.label)),
+    );
     this.highlight.closest("label").hidden = !highlights.length;
     const chosen = highlights.find((choice) => choice.key === state.highlight);
     this.highlight.value = chosen?.key ?? "";
     this.title.textContent = quantity.label;
     this.description.textContent = quantity.description;
-    this.grid.update({ model, label: quantity.label, values: quantity.value, scale, marked, numbers: state.numbers,
+    this.grid.update({
+      model,
+      label: quantity.label,
+      values: quantity.value,
+      scale,
+      marked,
+      numbers: state.numbers,
       selected: selectedIndex(model),
-      words: (index) => cellWords(model, quantity, index), bright: chosen && ((index) => chosen.has(index)) });
+      words: (index) => cellWords(model, quantity, index),
+      bright: chosen && ((index) => chosen.has(index)),
+    });
     const places = quantity.value.map((_, index) => index);
-    this.legend.replaceChildren(legend(scale, { significant: places.some(marked),
-      missing: quantity.value.includes(null) }));
+    this.legend.replaceChildren(
+      legend(scale, { significant: places.some(marked), missing: quantity.value.includes(null) }),
+    );
     this.summary.replaceChildren(...this.facts(model, quantity, places.filter(marked).length));
     this.renderOutstanding(model);
-    this.profile.replaceChildren(make("h2", {}, "Layer by layer"),
-      figureFrame(`${quantity.label}: a dot for every head, the line joins the means`, layerDrawing(model, quantity),
-      fileName("layers", model.name, quantity.name)));
+    this.profile.replaceChildren(
+      make("h2", {}, "Layer by layer"),
+      figureFrame(
+        `${quantity.label}: a dot for every head, the line joins the means`,
+        layerDrawing(model, quantity),
+        fileName("layers", model.name, quantity.name),
+      ),
+    );
   },
 
   /** Heads that the run itself points out. */
@@ -74,12 +152,25 @@ const gridView = {
     this.outstanding.hidden = !rows.length;
     if (!rows.length || this.outstandingOf === model) return;
     this.outstandingOf = model;
-    this.outstanding.replaceChildren(make("h2", {}, "Heads that stand out"), plainTable(`Found in ${model.name}`, [
-      { label: "what", text: (row) => row.fact },
-      { label: "head", text: (row) => (model.headIndex(row.head) === null ? String(row.head ?? "")
-        : headButton(model, model.headIndex(row.head))) },
-      { label: "quantity", text: (row) => row.quantity ?? "" },
-      { label: "value", class: "number", text: (row) => format(row.value) }], rows));
+    this.outstanding.replaceChildren(
+      make("h2", {}, "Heads that stand out"),
+      plainTable(
+        `Found in ${model.name}`,
+        [
+          { label: "what", text: (row) => row.fact },
+          {
+            label: "head",
+            text: (row) =>
+              model.headIndex(row.head) === null
+                ? String(row.head ?? "")
+                : headButton(model, model.headIndex(row.head)),
+          },
+          { label: "quantity", text: (row) => row.quantity ?? "" },
+          { label: "value", class: "number", text: (row) => format(row.value) },
+        ],
+        rows,
+      ),
+    );
   },
 
   facts(model, quantity, significant) {
@@ -90,8 +181,11 @@ const gridView = {
       return make("dd", {}, headButton(model, index), ` ${format(value)}`);
     };
     const n = quantity.n && extent(quantity.n);
-    const facts = [["Largest", extreme(range[1])], ["Smallest", extreme(range[0])],
-      ["Mean", make("dd", {}, format(mean(quantity.value)))]];
+    const facts = [
+      ["Largest", extreme(range[1])],
+      ["Smallest", extreme(range[0])],
+      ["Mean", make("dd", {}, format(mean(quantity.value)))],
+    ];
     if (n) facts.push(["n", make("dd", {}, n[0] === n[1] ? format(n[0]) : `${format(n[0])} to ${format(n[1])}`)]);
     if (quantity.p) facts.push([`p < ${SIGNIFICANT}`, make("dd", {}, `${significant} of ${model.defined(quantity)}`)]);
     return facts.map(([name, value]) => make("div", {}, make("dt", {}, name), value));
@@ -100,13 +194,22 @@ const gridView = {
 
 /** Roles and classes that a grid can bring out. */
 function highlightChoices(model) {
-  const roles = new Set(), classes = new Set();
+  const roles = new Set(),
+    classes = new Set();
   for (let index = 0; index < model.count; index++) {
     model.roles(index).forEach((role) => roles.add(role));
     if (model.patternClass(index)) classes.add(model.patternClass(index));
   }
-  return [...[...roles].sort().map((role) => ({ key: `role:${role}`, label: `role ${words(role)}`,
-    has: (index) => model.roles(index).includes(role) })),
-    ...[...classes].sort().map((name) => ({ key: `class:${name}`, label: `class ${words(name)}`,
-      has: (index) => model.patternClass(index) === name }))];
+  return [
+    ...[...roles].sort().map((role) => ({
+      key: `role:${role}`,
+      label: `role ${words(role)}`,
+      has: (index) => model.roles(index).includes(role),
+    })),
+    ...[...classes].sort().map((name) => ({
+      key: `class:${name}`,
+      label: `class ${words(name)}`,
+      has: (index) => model.patternClass(index) === name,
+    })),
+  ];
 }

@@ -1,19 +1,46 @@
-"use strict";
 // All heads as rows, the chosen quantities as columns; sorted, filtered, downloaded.
 
+import { Chooser, quantityGroups } from "./chooser.js";
+import { allRows, csvText, isSignificant } from "./data.js";
+import { announce, download, make } from "./dom.js";
+import { compileFilter, filterExamples } from "./filter.js";
+import { openHead } from "./selection.js";
+import { change, currentModel, selectedIndex, state } from "./state.js";
+import { fillRows } from "./tables.js";
+import { fileName, format, formatP, words } from "./text.js";
+
 const FIXED_COLUMNS = [
-  { key: "head", label: "head", width: 5, text: (model, index) => model.headName(index),
-    order: (model, index) => index },
-  { key: "roles", label: "roles", width: 12, text: (model, index) => model.roles(index).map(words).join(", "),
+  {
+    key: "head",
+    label: "head",
+    width: 5,
+    text: (model, index) => model.headName(index),
+    order: (model, index) => index,
+  },
+  {
+    key: "roles",
+    label: "roles",
+    width: 12,
+    text: (model, index) => model.roles(index).map(words).join(", "),
     csv: (model, index) => model.roles(index).join(" "),
-    has: (model) => model.raw.roles && Object.keys(model.raw.roles).length },
-  { key: "class", label: "class", width: 9, text: (model, index) => words(model.patternClass(index) ?? ""),
+    has: (model) => model.raw.roles && Object.keys(model.raw.roles).length,
+  },
+  {
+    key: "class",
+    label: "class",
+    width: 9,
+    text: (model, index) => words(model.patternClass(index) ?? ""),
     csv: (model, index) => model.patternClass(index),
-    has: (model) => model.raw.pattern && Object.keys(model.raw.pattern).length },
-  { key: "relation", label: "best relation", width: 7.5,
+    has: (model) => model.raw.pattern && Object.keys(model.raw.pattern).length,
+  },
+  {
+    key: "relation",
+    label: "best relation",
+    width: 7.5,
     text: (model, index) => bestRelation(model, index)?.relation ?? "",
     csv: (model, index) => bestRelation(model, index)?.relation,
-    has: (model) => model.raw.relations && Object.keys(model.raw.relations).length },
+    has: (model) => model.raw.relations && Object.keys(model.raw.relations).length,
+  },
 ];
 
 const NUMBER_WIDTH = 6.5;
@@ -26,41 +53,78 @@ function bestRelation(model, index) {
   return model.relations(index).reduce((best, row) => (!best || row.accuracy > best.accuracy ? row : best), null);
 }
 
-const tableView = {
+export const tableView = {
   build(root) {
-    this.chooser = new Chooser({ label: "Columns", placeholder: "Filter quantities", id: "columns", several: true,
-      choose: (key) => this.toggle(key) });
-    this.filter = make("input", { type: "search", id: "table-filter",
-      placeholder: "delimiter and entropy > 2 and layer < 4", "aria-label": "Filter heads",
+    this.chooser = new Chooser({
+      label: "Columns",
+      placeholder: "Filter quantities",
+      id: "columns",
+      several: true,
+      choose: (key) => this.toggle(key),
+    });
+    this.filter = make("input", {
+      type: "search",
+      id: "table-filter",
+      placeholder: filterExamples(currentModel()).all,
+      "aria-label": "Filter heads",
       "aria-describedby": "filter-help filter-error",
-      autocomplete: "off", spellcheck: "false", oninput: () => change({ filter: this.filter.value }) });
+      autocomplete: "off",
+      spellcheck: "false",
+      oninput: () => change({ filter: this.filter.value }),
+    });
     this.error = make("p", { class: "error", id: "filter-error", role: "alert", hidden: true });
     this.count = make("p", { class: "muted", id: "table-count" });
     this.head = make("thead");
     this.widths = make("colgroup");
     this.body = make("tbody", { onclick: (event) => this.rowClicked(event) });
     this.caption = make("caption");
-    root.append(make("div", { class: "columns" }, this.chooser.element,
-      make("div", { class: "content" }, make("div", { class: "card" },
-      make("div", { class: "card-head" }, make("h2", { id: "table-title" }, "Heads"),
-        make("div", { class: "buttons" },
-          make("button", { type: "button", class: "quiet small", id: "csv-shown", onclick: () => this.downloadShown() },
-            "CSV of this table ↓"),
-          make("button", { type: "button", class: "quiet small", id: "csv-all", onclick: () => this.downloadAll() },
-            "CSV of all data ↓"))),
-      make("div", { class: "search-line" }, this.filter, this.count), this.error,
-      make("details", { class: "help" }, make("summary", {}, "How to filter"), make("p", { id: "filter-help" },
-        "A word keeps heads with that role, class, relation or name: ", make("code", {}, "delimiter"),
-          ". Comparisons take numbers: ", make("code", {}, "entropy > 2 and layer < 4"),
-        ", ", make("code", {}, "1 < entropy < 2"), ". Add ", make("code", {}, ".p"), ", ", make("code", {}, ".low"),
-          ", ", make("code", {}, ".high"), ", ", make("code", {}, ".n"), " or ", make("code", {}, ".rank"),
-          " to a quantity: ",
-        make("code", {}, "sieve:local.p < 0.05"), ". ", make("code", {}, "role = local"), " and ",
-          make("code", {}, "class = diagonal"), " compare whole names. Join with ", make("code", {}, "and"), ", ",
-          make("code", {}, "or"), ", ", make("code", {}, "not"),
-        " and brackets; names with spaces or signs go in double quotes.")),
-      make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of heads" },
-        make("table", { class: "data heads" }, this.caption, this.widths, this.head, this.body))))));
+    root.append(
+      make(
+        "div",
+        { class: "columns" },
+        this.chooser.element,
+        make(
+          "div",
+          { class: "content" },
+          make(
+            "div",
+            { class: "card" },
+            make(
+              "div",
+              { class: "card-head" },
+              make("h2", { id: "table-title" }, "Heads"),
+              make(
+                "div",
+                { class: "buttons" },
+                make(
+                  "button",
+                  { type: "button", class: "quiet small", id: "csv-shown", onclick: () => this.downloadShown() },
+                  "CSV of this table ↓",
+                ),
+                make(
+                  "button",
+                  { type: "button", class: "quiet small", id: "csv-all", onclick: () => downloadAll(currentModel()) },
+                  "CSV of all data ↓",
+                ),
+              ),
+            ),
+            make("div", { class: "search-line" }, this.filter, this.count),
+            this.error,
+            make(
+              "details",
+              { class: "help" },
+              make("summary", {}, "How to filter"),
+              make("p", { id: "filter-help" }, filterHelp(filterExamples(currentModel()))),
+            ),
+            make(
+              "div",
+              { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of heads" },
+              make("table", { class: "data heads" }, this.caption, this.widths, this.head, this.body),
+            ),
+          ),
+        ),
+      ),
+    );
   },
 
   columns(model) {
@@ -81,7 +145,8 @@ const tableView = {
   },
 
   render() {
-    const model = currentModel(), names = this.columns(model);
+    const model = currentModel(),
+      names = this.columns(model);
     this.chooser.setGroups(quantityGroups(model));
     this.chooser.setChosen(names, `${names.length} chosen`);
     if (document.activeElement !== this.filter) this.filter.value = state.filter;
@@ -107,19 +172,25 @@ const tableView = {
       this.error.textContent = problem.message;
       this.error.hidden = false;
       this.filter.setAttribute("aria-invalid", "true");
-      return (this.places ?? Array.from({ length: model.count }, (_, index) => index)).filter((index) =>
-        index < model.count);
+      return (this.places ?? Array.from({ length: model.count }, (_, index) => index)).filter(
+        (index) => index < model.count,
+      );
     }
   },
 
   /** Undefined values come last in both directions; equal ones keep the order of the model. */
   sort(model) {
-    const fixed = FIXED_COLUMNS.find((column) => column.key === state.sort), quantity = model.byName.get(state.sort);
-    const key = fixed ? (index) => (fixed.order ?? fixed.text)(model, index) || (fixed.order ? 0 : null) : quantity
-      ? (index) => quantity.value[index] : (index) => index;
+    const fixed = FIXED_COLUMNS.find((column) => column.key === state.sort),
+      quantity = model.byName.get(state.sort);
+    const key = fixed
+      ? (index) => (fixed.order ?? fixed.text)(model, index) || (fixed.order ? 0 : null)
+      : quantity
+        ? (index) => quantity.value[index]
+        : (index) => index;
     const sign = state.descending ? -1 : 1;
     this.places.sort((a, b) => {
-      const x = key(a), y = key(b);
+      const x = key(a),
+        y = key(b);
       if (x === null || y === null) return (x === null) - (y === null) || a - b;
       return sign * (typeof x === "string" ? x.localeCompare(y) : x - y) || a - b;
     });
@@ -127,9 +198,12 @@ const tableView = {
 
   /** Widths that are known beforehand: a browser lays out a long table many times faster. */
   renderWidths(model, names) {
-    const widths = [...this.fixed(model).map((column) => column.width),
-      ...names.map((name) => NUMBER_WIDTH + Math.min(4,
-      Math.max(0, longestWord(model.byName.get(name).label) - 9) * 0.6))];
+    const widths = [
+      ...this.fixed(model).map((column) => column.width),
+      ...names.map(
+        (name) => NUMBER_WIDTH + Math.min(4, Math.max(0, longestWord(model.byName.get(name).label) - 9) * 0.6),
+      ),
+    ];
     this.widths.replaceChildren(...widths.map((width) => make("col", { style: { width: `${width}rem` } })));
     this.widths.parentElement.style.minWidth = `${widths.reduce((sum, width) => sum + width, 0)}rem`;
   },
@@ -138,15 +212,33 @@ const tableView = {
     const focused = document.activeElement?.dataset?.sort;
     const header = (key, label, number, hint) => {
       const sorted = state.sort === key;
-      return make("th", { scope: "col", class: number ? "number" : null,
-        "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none" },
-        make("button", { type: "button", class: "sort", "data-sort": key, title: hint || null,
-          onclick: () => this.sortBy(key) }, label,
-          make("span", { class: "sort-sign", "aria-hidden": "true" },
-            sorted ? (state.descending ? "\u00a0▼" : "\u00a0▲") : "\u00a0↕")));
+      return make(
+        "th",
+        {
+          scope: "col",
+          class: number ? "number" : null,
+          "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none",
+        },
+        make(
+          "button",
+          { type: "button", class: "sort", "data-sort": key, title: hint || null, onclick: () => this.sortBy(key) },
+          label,
+          make(
+            "span",
+            { class: "sort-sign", "aria-hidden": "true" },
+            sorted ? (state.descending ? "\u00a0▼" : "\u00a0▲") : "\u00a0↕",
+          ),
+        ),
+      );
     };
-    this.head.replaceChildren(make("tr", {}, this.fixed(model).map((column) => header(column.key, column.label, false)),
-      names.map((name) => header(name, model.byName.get(name).label, true, model.byName.get(name).description))));
+    this.head.replaceChildren(
+      make(
+        "tr",
+        {},
+        this.fixed(model).map((column) => header(column.key, column.label, false)),
+        names.map((name) => header(name, model.byName.get(name).label, true, model.byName.get(name).description)),
+      ),
+    );
     if (focused !== undefined) this.head.querySelector(`[data-sort="${CSS.escape(focused)}"]`)?.focus();
   },
 
@@ -157,16 +249,20 @@ const tableView = {
   },
 
   renderBody(model, names) {
-    const quantities = names.map((name) => model.byName.get(name)), fixed = this.fixed(model).slice(1),
+    const quantities = names.map((name) => model.byName.get(name)),
+      fixed = this.fixed(model).slice(1),
       selected = selectedIndex(model);
     fillRows(this.body, this.places, (index) => {
-      const row = make("tr", { "data-index": index, class: index === selected ? "selected" : null },
-        make("th", { scope: "row" }, make("button", { type: "button", class: "link" }, model.headName(index))));
+      const row = make(
+        "tr",
+        { "data-index": index, class: index === selected ? "selected" : null },
+        make("th", { scope: "row" }, make("button", { type: "button", class: "link" }, model.headName(index))),
+      );
       for (const column of fixed) row.append(make("td", { "data-column": column.key }, column.text(model, index)));
       for (const quantity of quantities) {
         const cell = make("td", { class: "number" }, format(quantity.value[index]));
-        if (isSignificant(quantity, index)) cell.append(make("span",
-          { class: "star", title: `p ${formatP(quantity.p[index])}` }, "*"));
+        if (isSignificant(quantity, index))
+          cell.append(make("span", { class: "star", title: `p ${formatP(quantity.p[index])}` }, "*"));
         row.append(cell);
       }
       return row;
@@ -179,25 +275,52 @@ const tableView = {
   },
 
   downloadShown() {
-    const model = currentModel(), names = this.columns(model), fixed = this.fixed(model).slice(1);
+    const model = currentModel(),
+      names = this.columns(model),
+      fixed = this.fixed(model).slice(1);
     const rows = this.places.map((index) => {
       const { layer, head } = model.place(index);
-      return [layer, head, ...fixed.map((column) => column.csv(model, index)),
-        ...names.map((name) => model.byName.get(name).value[index])];
+      return [
+        layer,
+        head,
+        ...fixed.map((column) => column.csv(model, index)),
+        ...names.map((name) => model.byName.get(name).value[index]),
+      ];
     });
-    download(fileName("heads", model.name, "shown") + ".csv", "text/csv",
-      csvText([["layer", "head", ...fixed.map((column) => column.key), ...names], ...rows]));
-  },
-
-  downloadAll() {
-    const model = currentModel();
-    download(fileName("heads", model.name) + ".csv", "text/csv", csvText(allRows(model)));
+    download(
+      fileName("heads", model.name, "shown") + ".csv",
+      "text/csv",
+      csvText([["layer", "head", ...fixed.map((column) => column.key), ...names], ...rows]),
+    );
   },
 };
 
-/** Entropy, ablation, drift, and one of each other section but the places in the plane: where there is one, that of all. */
+/** The columns before the reader chooses any: what is told first of a head, or the first of all. */
 function defaultColumns(model) {
-  const groups = sections(model.quantities).filter((group) => group.label !== "clusters");
-  const first = groups.map((group) => group.items.find((quantity) => quantity.name.includes(":all")) ?? group.items[0]);
-  return [...new Set([...keyQuantities(model).slice(0, 4), ...first].map((quantity) => quantity.name))].slice(0, 8);
+  return (model.headlines.length ? model.headlines : model.quantities.slice(0, 8)).map((quantity) => quantity.name);
+}
+
+/** How filters are written, with examples of this model. */
+function filterHelp({ word, compared, between, column, whole }) {
+  const code = (...texts) => texts.flatMap((text, place) => [place ? ", " : "", make("code", {}, text)]);
+  return [
+    "A word keeps heads with that role, class, relation or name: ",
+    code(word),
+    ". Comparisons take numbers: ",
+    code(...[compared, between].filter(Boolean)),
+    ". Add ",
+    code(".p", ".low", ".high", ".n", ".rank"),
+    " to a quantity",
+    column ? [": ", ...code(column)] : "",
+    ". ",
+    whole.length ? ["Whole names are compared by ", ...code(...whole), ". "] : "",
+    "Join with ",
+    code("and", "or", "not"),
+    " and brackets; names with spaces or signs go in double quotes.",
+  ].flat();
+}
+
+/** Hand all that is known of all heads to the reader. */
+export function downloadAll(model) {
+  download(fileName("heads", model.name) + ".csv", "text/csv", csvText(allRows(model)));
 }

@@ -1,9 +1,8 @@
-"use strict";
-// Light or dark: as the reader chose before, else as the system says. Runs first, so that nothing flashes.
+// Light or dark: as the reader chose before, else as the system says.
 
 const THEME_KEY = "headscope-theme";
 
-function rememberedTheme() {
+export function rememberedTheme() {
   try {
     return localStorage.getItem(THEME_KEY);
   } catch {
@@ -11,7 +10,7 @@ function rememberedTheme() {
   }
 }
 
-function rememberTheme(theme) {
+export function rememberTheme(theme) {
   try {
     localStorage.setItem(THEME_KEY, theme);
   } catch {
@@ -19,14 +18,10 @@ function rememberTheme(theme) {
   }
 }
 
-const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
-
-function setTheme(theme) {
+export function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
 }
 
-function currentTheme() {
+export function currentTheme() {
   return document.documentElement.dataset.theme;
 }
-
-setTheme(rememberedTheme() ?? (systemIsDark.matches ? "dark" : "light"));

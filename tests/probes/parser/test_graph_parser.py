@@ -67,7 +67,7 @@ def test_neither_the_word_itself_nor_padding_is_a_candidate():
 def test_the_planted_head_is_found_and_its_weight_is_the_largest():
     parser = GraphParser(AttentionScorer, FACTS)
     assert trained(parser, planted_batch())["uas"].item() == 100
-    weights = parser.findings()["heads"]["weight_dependent_to_head"]["value"]
+    weights = parser.findings().heads["weight_dependent_to_head"].value
     assert np.argmax(np.abs(weights)) == 5  # layer 2, head 3
 
 

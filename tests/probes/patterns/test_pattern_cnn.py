@@ -178,7 +178,7 @@ def test_training_on_synthetic_maps_tells_them_apart(labelled, minilm):
     metrics = trained(module, data, epochs=15)
     assert metrics["val/f1"] > 0.6
     assert float(module.net.temperature) != 1
-    tables = module.findings()["tables"]
+    tables = module.findings().tables
     assert sum(row["maps"] for row in tables["classes"]) == len(data.read_folds().test) == len(tables["predictions"])
     assert tables["predictions"][0]["encoder"] == "minilm"
     assert {f"logit:{name}" for name in CLASSES} < tables["predictions"][0].keys()
@@ -189,7 +189,7 @@ def test_rules_learn_their_thresholds_from_what_is_learnt_from(labelled, minilm)
     module = PatternRules(data.facts())
     trainer = pl.Trainer(accelerator="cpu", **QUIET)
     trainer.test(module, datamodule=data, verbose=False)
-    rows = {row["measure"]: row["threshold"] for row in module.findings()["tables"]["thresholds"]}
+    rows = {row["measure"]: row["threshold"] for row in module.findings().tables["thresholds"]}
     assert 0.1 < rows["special"] < 0.6
     batch = synthetic(100, seed=7)
     found = module.logits(batch).argmax(1)

@@ -112,14 +112,14 @@ def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classi
     joined = joined_folds(parts, network="CNN")
     gold, found = labels.numpy(), logits.argmax(1).numpy()
     pooled = f1_score(gold, found, average="macro")
-    assert joined["metrics"]["f1"] == pytest.approx(pooled)
+    assert joined.metrics["f1"] == pytest.approx(pooled)
     each = [f1_score(gold[fold], found[fold], average="macro") for fold in folds]
-    row = joined["tables"]["summary"][0]
+    row = joined.tables["summary"][0]
     assert (row["row"], row["f1 of all folds"]) == ("CNN", pytest.approx(pooled))
     assert (row["mean of folds"], row["deviation"]) == pytest.approx((np.mean(each), np.std(each, ddof=1)))
     ruled_f1 = f1_score(gold, ruled.argmax(1).numpy(), average="macro", zero_division=0)
-    assert joined["metrics"]["f1 of rules"] == pytest.approx(ruled_f1)
-    table = [[row[name] for name in CLASSES] for row in joined["tables"]["confusion"]]
+    assert joined.metrics["f1 of rules"] == pytest.approx(ruled_f1)
+    table = [[row[name] for name in CLASSES] for row in joined.tables["confusion"]]
     assert table == confusion_matrix(gold, found).tolist()
     scaled = []
     for fold in folds:
@@ -127,5 +127,5 @@ def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classi
         rest[fold] = False
         scaled.append(logits[fold] / best_temperature(logits[rest], labels[rest]))
     expected = float(pattern_scores(torch.cat(scaled), labels)["calibration_error"])
-    assert joined["metrics"]["calibration_error"] == pytest.approx(expected)
+    assert joined.metrics["calibration_error"] == pytest.approx(expected)
     assert joined["overrides"][0] == f"module.temperature={float(best_temperature(logits, labels))}"

@@ -1,0 +1,34 @@
+// Opening and closing the panel of a head, with the focus where the reader expects it.
+
+import { announce, byId, make } from "./dom.js";
+import { dockedScreen } from "./screen.js";
+import { change, currentModel, models, selectedIndex, state } from "./state.js";
+
+let opener = null; // what had the focus
+
+/** Open the panel of a head; the focus goes there and comes back when it closes. `null` as `from` keeps both as they are. */
+export function openHead(index, from = document.activeElement, model = state.model) {
+  if (from) opener = from;
+  change({ model, head: models[model].headName(index), panel: true });
+  const { layer, head } = currentModel().place(index);
+  announce(`Layer ${layer}, head ${head}`);
+  if (from !== null) byId("panel-title").focus({ preventScroll: dockedScreen.matches });
+}
+
+export function closeHead() {
+  const index = selectedIndex(currentModel()),
+    view = byId(`view-${state.view}`);
+  change(state.view === "attention" ? { panel: false } : { head: null, panel: true });
+  const back =
+    opener?.isConnected && opener.offsetParent && opener !== document.body
+      ? opener
+      : view.querySelector(`tr[data-index="${index}"] button, [role="gridcell"][data-index="${index}"]`);
+  (back ?? byId("main")).focus();
+  opener = null;
+  announce("Closed");
+}
+
+/** The name of a head as a button that opens it. */
+export function headButton(model, index) {
+  return make("button", { type: "button", class: "link", onclick: () => openHead(index) }, model.headName(index));
+}

@@ -1,0 +1,96 @@
+// What is read and what is chosen of it, the latter kept in the address so that a link reopens it.
+
+import { Model } from "./data.js";
+
+const START = {
+  view: "grid",
+  model: 0,
+  quantity: null,
+  head: null,
+  panel: true,
+  sentence: 0,
+  filter: "",
+  sort: "head",
+  descending: false,
+  columns: null,
+  numbers: false,
+  rank: false,
+  highlight: "",
+  against: null,
+  special: false,
+};
+const PLACES = ["model", "sentence"]; // counted from one in the address
+
+export let atlas = {};
+export let models = [];
+export const state = { ...START };
+let show = () => {};
+
+export const currentModel = () => models[state.model];
+export const currentQuantity = () => currentModel().byName.get(state.quantity) ?? currentModel().quantities[0];
+export const selectedIndex = (model) => (state.head === null ? null : model.headIndex(state.head));
+
+/** Take over what was read. */
+export function useAtlas(read) {
+  atlas = read;
+  models = (read.models ?? []).map((raw, index) => new Model(raw, index));
+}
+
+/** What is called with the state before it, whenever the state has changed. */
+export function whenChanged(listener) {
+  show = listener;
+}
+
+/** The state in the address: only what differs from the start. */
+function hashText() {
+  const parts = new URLSearchParams();
+  for (const [key, start] of Object.entries(START)) {
+    const value = state[key];
+    if (value === start || value === null) continue;
+    parts.set(key, addressText(key, value));
+  }
+  return `#${parts}`;
+}
+
+function addressText(key, value) {
+  if (PLACES.includes(key)) return String(value + 1);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return Array.isArray(value) ? value.join("|") : value;
+}
+
+/** Take over what the address says; `views` are the names of those there are. */
+export function readHash(views) {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  Object.assign(state, START);
+  for (const [key, text] of parts) {
+    if (!Object.hasOwn(START, key)) continue;
+    if (PLACES.includes(key)) state[key] = Math.max(0, (parseInt(text, 10) || 1) - 1);
+    else if (key === "columns") state.columns = text ? text.split("|") : [];
+    else state[key] = typeof START[key] === "boolean" ? text === "yes" : text;
+  }
+  if (!views.includes(state.view)) state.view = START.view;
+  if (!models[state.model]) state.model = 0;
+  if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
+}
+
+/** Change what is chosen and show it; `step` makes it a step that the Back button undoes. */
+export function change(changes, step = false) {
+  const before = { ...state };
+  Object.assign(state, changes);
+  if (before.model !== state.model)
+    state.sentence = sameSentence(models[before.model], currentModel(), before.sentence);
+  if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
+  const address = hashText();
+  if (address !== location.hash && !(address === "#" && !location.hash))
+    history[step || before.view !== state.view ? "pushState" : "replaceState"](null, "", address);
+  show(before);
+}
+
+/** The place of one model's sentence among those of another. */
+function sameSentence(from, to, place) {
+  const text = from.sentences[place]?.text;
+  return Math.max(
+    0,
+    to.sentences.findIndex((sentence) => sentence.text === text),
+  );
+}
