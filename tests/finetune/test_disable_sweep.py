@@ -63,7 +63,7 @@ def test_every_layer(tuned, tmp_path):
     baseline = score_without(data, [])
     for layer in (1, 2, 3):
         expected = score_without(data, [[layer, head] for head in range(1, 5)]) - baseline
-        assert found.heads["change_without_layer"].value[layer - 1][0] == pytest.approx(expected, abs=1e-4)
+        assert found.tables["layers"][layer - 1]["change"] == pytest.approx(expected, abs=1e-4)
     assert "gradient_importance" not in found.heads
 
 

@@ -99,7 +99,7 @@ def test_a_model_learns_the_sample_by_heart(random_encoder, task):
     run.fit(module, datamodule=data)
     (scores,) = run.test(module, datamodule=data, verbose=False)
     assert scores["test/main"] > 95
-    assert len(module.findings()["files"]["predictions.csv"]) == 16
+    assert len(module.findings().files["predictions.csv"]) == 16
 
 
 def test_a_normal_start_keeps_no_weight_and_a_pretrained_one_keeps_the_encoder(random_encoder):
