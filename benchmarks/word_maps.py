@@ -39,7 +39,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
 
 def plain_model(encoder: FrozenEncoder, attention: str) -> PreTrainedModel:
     """The same weights as transformers runs them."""
-    return AutoModel.from_pretrained(encoder.folder, dtype=encoder.dtype, attn_implementation=attention).eval()
+    return AutoModel.from_pretrained(encoder.folder, dtype=encoder.spec.dtype, attn_implementation=attention).eval()
 
 
 def against_forward_pass(data: AttentionDataModule, floor: PreTrainedModel, repeats: int, what: str) -> Comparison:

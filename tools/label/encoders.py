@@ -16,10 +16,10 @@ def encoder_options(file: Path | None, given: Sequence[str]) -> dict[str, dict[s
     """The encoders of a YAML file (`encoders: {NAME: {name: ..., change: ...}}`) and those given as NAME=PATH."""
     options = _of_file(file or PATTERNS) if file or PATTERNS.is_file() else {}
     for one in given:
-        name, equals, place = one.partition("=")
-        if not (name and equals and place):
+        name, equals, path = one.partition("=")
+        if not (name and equals and path):
             raise InputError(f"--encoder {one}: expected NAME=PATH, such as mine=outputs/mrpc/model.")
-        options[name] = {"name": place}
+        options[name] = {"name": path}
     return options
 
 
@@ -30,7 +30,12 @@ def _of_file(file: Path) -> dict[str, dict[str, str]]:
 
     try:
         found = OmegaConf.to_container(OmegaConf.load(file), resolve=False)["encoders"]
-        return {name: {key: one[key] for key in SPEC if one.get(key)} for name, one in found.items()}
+        # What refers to the rest of a configuration, such as the seed, is not known here and decides no trained model.
+        given = {name: {key: value for key, value in one.items() if key in SPEC and value} for name, one in found.items()}
+        return {
+            name: {"name": one["name"], **{key: value for key, value in one.items() if not str(value).startswith("${")}}
+            for name, one in given.items()
+        }
     except (OSError, YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file}: expected YAML with encoders: {{NAME: {{name: PATH}}}}.") from error
 

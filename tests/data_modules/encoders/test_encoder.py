@@ -11,8 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
+from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import streamed_attention, weights_go_to
-from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.frozen import FrozenEncoder, tuned_encoder
 from headscope.errors import ConfigError, InputError
 
 STREAMED = ["bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "modernbert", "gpt2", "llama"]
@@ -339,3 +340,23 @@ def test_a_model_without_attention_layers_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     with pytest.raises(InputError, match=str(tmp_path)):
         FrozenEncoder(str(tmp_path))
+
+
+def test_the_second_model_is_read_by_its_own_spec(random_encoder, tmp_path):
+    first, second = random_encoder("bert"), random_encoder("bert", seed=7, name="second")
+    tuned = tuned_encoder(second.name, first.name, dtype="bfloat16", trust_remote_code=True, sha256=second.checksum())
+    expected = {"dtype": "bfloat16", "trust_remote_code": True, "sha256": second.checksum()}
+    assert tuned.spec == EncoderSpec(second.name, **expected)
+    assert tuned.load().model.dtype == torch.bfloat16
+    change = tmp_path / "change.safetensors"
+    save_file({"encoder.layer.0.output.dense.bias": torch.ones(32)}, change)
+    assert tuned_encoder(None, first.name, change=str(change)).spec == EncoderSpec(first.name, change=str(change))
+    assert tuned_encoder(second.name, first.name, change=str(change)).spec.name == second.name
+
+
+def test_without_a_name_or_a_change_there_is_no_second_model(minilm):
+    plain = {"revision": None, "init": "pretrained", "dtype": "bfloat16", "seed": 3, "change": None, "sha256": None}
+    assert tuned_encoder(None, minilm.name, trust_remote_code=True, **plain) is None
+    for option, value in (("revision", "v2"), ("init", "normal"), ("sha256", "abc")):
+        with pytest.raises(ConfigError, match=f"^tuned.{option}={value}: of which model"):
+            tuned_encoder(None, minilm.name, **plain | {option: value})

@@ -135,3 +135,23 @@ def test_an_encoder_without_a_head_is_told_the_way_out(saved):
         GradientEncoder(name=MINILM, objective="next")
     with pytest.raises(ConfigError, match="only pretrained"):
         GradientEncoder(name=MINILM, init="normal")
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective", "inputs"),
+    [
+        (BertForMaskedLM, "masked_lm", {"labels": LABELS}),
+        (BertForSequenceClassification, "classification", {}),
+    ],
+)
+def test_gradients_with_a_change_are_those_of_the_model_with_the_change_merged_in(with_change, kind, objective, inputs):
+    plain, change, merged = with_change(kind)
+    options = [{"name": plain, "change": change}, {"name": merged}, {"name": plain}]
+    found, expected, unchanged = (gradient_maps(GradientEncoder(objective=objective, **one), **inputs) for one in options)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    assert (found - unchanged).abs().max() > 1e-3
+
+
+def test_weights_that_are_not_the_expected_ones_are_refused(saved):
+    with pytest.raises(InputError, match="the weights' sha256 is .* expected 0000"):
+        GradientEncoder(name=saved(BertForMaskedLM), sha256="0" * 64).load()

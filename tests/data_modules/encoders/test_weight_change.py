@@ -79,6 +79,7 @@ def test_an_encoder_with_a_change_is_the_fine_tuned_one(random_encoder, tmp_path
     save_file(low_rank_change(before.model.state_dict(), weights, 48), file)
     tuned = FrozenEncoder(before.name, change=str(file))
     assert tuned.checksum() != before.checksum()
+    assert (tuned.identity()["change"], "change" in before.identity()) == (str(file), False)
     ids = torch.tensor([[101, 2023, 3185, 2003, 2307, 102]])
     maps = {"tuned": [], "after": [], "before": []}
     for name, encoder in (("tuned", tuned), ("after", after), ("before", before)):
