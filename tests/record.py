@@ -153,7 +153,8 @@ def differences(old: object, new: object, where: str = "") -> list[str]:
     numbers = all(isinstance(value, int | float) for value in (old, new))
     if numbers and math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         return []
-    return [] if old == new or not (old or new) else [f"{where}: {str(old)[:80]} -> {str(new)[:80]}"]
+    nothing = old in (None, {}) and new in (None, {})
+    return [] if old == new or nothing else [f"{where}: {str(old)[:80]} -> {str(new)[:80]}"]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """Hydra's door to our sweeps."""
 
+import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 from hydra.core.plugins import Plugins
@@ -7,12 +10,13 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+NAME = "hydra_plugins.headscope"
+
 
 class HeadscopeSweeper(Sweeper):
     """Hands the command to `runs.sweeps.sweep`, with the launcher that the user chose."""
 
-    # Hydra instantiates plugins of this namespace only; the package itself has one top-level name, which is headscope.
-    __module__ = "hydra_plugins.headscope"
+    __module__ = NAME
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Build the launcher."""
@@ -29,5 +33,15 @@ class HeadscopeSweeper(Sweeper):
 
 
 def register() -> None:
-    """Make the sweeper known to Hydra, before it composes a configuration that names it."""
+    """Make the sweeper known to Hydra, before it composes a configuration that names it.
+
+    Hydra instantiates plugins of the namespace hydra_plugins only. The package has one top-level name, headscope, so this
+    module stands in for one there instead of being installed there.
+    """
+    try:
+        namespace = importlib.import_module("hydra_plugins")
+    except ModuleNotFoundError:  # no other plugin is installed
+        namespace = sys.modules["hydra_plugins"] = ModuleType("hydra_plugins")
+        namespace.__path__ = []
+    sys.modules[NAME] = namespace.headscope = sys.modules[__name__]
     Plugins.instance().register(HeadscopeSweeper)
