@@ -2,7 +2,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import time
 
 import pytest
@@ -10,7 +9,8 @@ import torch
 
 from headscope.data_modules.treebank import SAMPLE
 from headscope.errors import ConfigError
-from tests.runs.conftest import command, train
+from tests.commands import new_process, start
+from tests.runs.conftest import train
 
 SHORT = ("trainer.max_epochs=3", "data.limit=40", "logger=[csv]")
 
@@ -20,7 +20,8 @@ def metrics(folder):
 
 
 def test_a_run_keeps_its_contract(tmp_path):
-    status, out, err = train("experiment=clark_probe_attention", *SHORT, f"run_dir={tmp_path}")
+    call = new_process("train.py", "experiment=clark_probe_attention", *SHORT, f"run_dir={tmp_path}")
+    status, out, err = call.returncode, call.stdout, call.stderr
     assert status == 0, err
     assert out.splitlines()[-1] == str(tmp_path / "results.json")
     assert "published" in out
@@ -102,9 +103,7 @@ def test_an_interrupted_run_resumes_to_the_same_metrics(tmp_path, how):
     ]
     status, _, err = train(*arguments, f"run_dir={tmp_path}/whole")
     assert status == 0, err
-    # Started in the background, a test run ignores Ctrl-C and hands that down; the run in question must not.
-    options = {"stderr": subprocess.PIPE, "text": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    with subprocess.Popen(command(*arguments, f"run_dir={tmp_path}/cut"), **options) as process:
+    with start(*arguments, f"run_dir={tmp_path}/cut") as process:
         log = tmp_path / "cut" / "logs" / "metrics.csv"
         wait_for(lambda: (tmp_path / "cut" / "checkpoints" / "last.ckpt").is_file() and log.is_file(), process)
         process.send_signal(how)
