@@ -42,6 +42,7 @@ class Command:
         self.stderr: IO[str] | None = None
         environment = dict(os.environ if env is None else env)
         question = {"words": words, "cwd": str(cwd), "environment": environment, "own_group": own_group}
+        question["two_processes"] = "trainer=ddp" in words or "tests.runs.two_processes" in words
         nothing = os.open(os.devnull, os.O_RDWR)
         theirs = [nothing, nothing, nothing]
         if stdin == subprocess.PIPE:

@@ -15,7 +15,10 @@ import socket
 import sys
 import tomllib
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
 
 PROJECT = Path(__file__).parents[1]
 # What the project imports only when it is needed, and what libraries do.
@@ -89,10 +92,57 @@ def become(question: dict, descriptors: list[int]) -> None:
     os.chdir(question["cwd"])
     os.environ.clear()
     os.environ.update(question["environment"])
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if question.get("ignores_interrupts") else signal.default_int_handler)
     # What was read from the environment, or drawn, when modules were imported.
-    sys.modules["headscope.runs.cli"].SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    for name in ("headscope.runs.cli", "headscope.runs.ddp"):
+        sys.modules[name].SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
     sys.modules["numpy"].random.seed()
+
+
+class Second:
+    """What the program takes for a subprocess.Popen: the process that was forked for it, told what to be."""
+
+    def __init__(self, number: int, writing: int, command: list[str], env: dict[str, str], cwd: str | None) -> None:
+        self.pid, self.returncode, self._lock = number, None, Lock()
+        question = {"words": command[1:], "cwd": cwd or str(Path.cwd()), "environment": dict(env), "own_group": False}
+        question["ignores_interrupts"] = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        with os.fdopen(writing, "w") as stream:
+            json.dump(question, stream)
+
+    def poll(self) -> int | None:
+        """The exit status once it has one."""
+        with self._lock:
+            if self.returncode is None:
+                number, status = os.waitpid(self.pid, os.WNOHANG)
+                self.returncode = os.waitstatus_to_exitcode(status) if number else None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def with_a_second(question: dict) -> dict:
+    """Fork once more for the other process of a run in two; each returns with what it is to run.
+
+    The other waits until Lightning starts it: forked at that moment, it would not be new.
+    """
+    reading, writing = os.pipe()
+    if number := os.fork():
+        os.close(reading)
+        launcher = sys.modules["pytorch_lightning.strategies.launchers.subprocess_script"]
+        launcher.subprocess = SimpleNamespace(Popen=partial(Second, number, writing))
+        return question
+    os.close(writing)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    if not text:  # the first has ended without it
+        os._exit(0)
+    question = json.loads(text)
+    become(question, [])
+    return question
 
 
 def run(words: list[str]) -> None:
@@ -112,4 +162,6 @@ def run(words: list[str]) -> None:
 if __name__ == "__main__":
     preload()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    if asked["two_processes"]:
+        asked = with_a_second(asked)
     run(asked["words"])

@@ -19,8 +19,8 @@ from transformers import BertConfig, BertForMaskedLM
 from headscope.probes.patterns.files import save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.runs.training import run
+from tests.commands import new_process, start
 from tests.commands import run as run_program
-from tests.commands import start
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, composed, train
 from tests.runs.test_training import wait_for
@@ -227,7 +227,8 @@ def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch,
 
 def test_a_run_from_the_command_line_has_one_folder_and_one_voice(tmp_path):
     arguments = ("experiment=clark_probe_attention", *SHORT, "~figures")
-    status, out, errors = train(*arguments, *TWO_PROCESSES, cwd=tmp_path)
+    call = new_process(str(PROJECT / "train.py"), *arguments, *TWO_PROCESSES, cwd=tmp_path)
+    status, out, errors = call.returncode, call.stdout, call.stderr
     assert status == 0, errors
     (folder,) = (tmp_path / "outputs" / "clark_probe_attention").iterdir()
     assert out.splitlines()[-1] == str(folder / "results.json")
