@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -25,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from headscope.data_modules.encoders.models import model_folder
 from headscope.runs.help import EXAMPLES
+from tests.commands import new_process
 from tests.runs.test_config import check_node, nodes
 
 PROJECT = Path(__file__).parents[1]
@@ -180,7 +181,7 @@ def why_not_run(command: str) -> str | None:
     return next((reason for part, reason in NOT_RUN.items() if part in words), None)
 
 
-def run(command: str, folder: Path, *more: str) -> str:
+def run(command: str, folder: Path, *more: str, start: Callable = new_process) -> str:
     """Run a command on the samples, in a folder, with more arguments; returns what it printed last."""
     words = words_of(command)
     place = script_place(words)
@@ -190,14 +191,8 @@ def run(command: str, folder: Path, *more: str) -> str:
     shorter = [] if is_question(arguments) else [*shorter, *more]
     prepare(arguments, folder)
     environment = dict(word.split("=", 1) for word in words[: words.index(program_of(words))])
-    call = subprocess.run(
-        [sys.executable, str(PROJECT / "train.py"), *arguments, *shorter],
-        cwd=folder,
-        env={**os.environ, **environment, "HF_HUB_OFFLINE": "1", "HEADSCOPE_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, **environment, "HF_HUB_OFFLINE": "1", "HEADSCOPE_CACHE": str(folder / "cache")}
+    call = start(str(PROJECT / "train.py"), *arguments, *shorter, cwd=folder, env=environment)
     last = (call.stdout.splitlines() or [""])[-1]
     assert call.returncode == 0, f"{command}: status {call.returncode}\n{call.stderr}"
     assert is_question(arguments) or Path(last).is_file(), f"{command}: the last line is no file: {last}"

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from hydra.errors import ConfigCompositionException, MissingConfigException
 
+from tests import commands
 from tests.readme_commands import check, commands_of, is_question, overrides_of, readme_commands, run, substituted, words_of
 
 COMMANDS = readme_commands()
@@ -39,7 +40,7 @@ def test_every_command_names_only_what_exists(command):
 @pytest.mark.parametrize("part", CHEAP)
 def test_cheap_commands_run(part, tmp_path):
     command = next(command for command in COMMANDS if part in command.split())
-    last = run(command, tmp_path, "~figures")
+    last = run(command, tmp_path, "~figures", start=commands.run)
     assert is_question(command.split()) or json.loads(Path(last).read_text())["provenance"]["examples"]["test"] > 0
 
 

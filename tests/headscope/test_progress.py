@@ -3,16 +3,14 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from rich.progress import Task
 
 from headscope.progress import Rate, TimeLeft, announced, progress
+from tests.commands import Command
 
-PROJECT = Path(__file__).parents[2]
 SLOW = """
 import sys, time
 from headscope import progress as module
@@ -30,8 +28,8 @@ HIDDEN_CURSOR, CURSOR = "\x1b[?25l", "\x1b[?25h"
 def on_a_terminal(*command, **environment):
     """What a command writes to standard error where that is a terminal, and its exit status."""
     ours, theirs = pty.openpty()
-    env = {**os.environ, "PYTHONPATH": str(PROJECT), "TERM": "xterm", "COLUMNS": "120", **environment}
-    process = subprocess.Popen([sys.executable, *command], stderr=theirs, stdout=subprocess.DEVNULL, cwd=PROJECT, env=env)
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **environment}
+    process = Command(*command, stderr=theirs, stdout=subprocess.DEVNULL, env=env)
     os.close(theirs)
     seen = b""
     with contextlib.suppress(OSError):  # how a terminal says that the other end is closed

@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +7,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
+from tests.commands import train as train  # for the tests of this folder
 from tests.runs import cheap_job
 
 PROJECT = Path(__file__).parents[2]
@@ -20,23 +18,6 @@ def composed(*overrides):
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
         return compose("train", ["experiment_name=test", "run_dir=unused", *overrides])
-
-
-def command(*arguments):
-    return [sys.executable, str(PROJECT / "train.py"), *arguments]
-
-
-def train(*arguments, cwd=None, **environment):
-    """Run train.py as a user does; returns status, standard output and standard error."""
-    call = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        cwd=cwd or PROJECT,
-        env={**os.environ, **environment},
-        timeout=300,
-    )
-    return call.returncode, call.stdout, call.stderr
 
 
 @pytest.fixture

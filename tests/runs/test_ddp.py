@@ -6,8 +6,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -21,8 +19,10 @@ from transformers import BertConfig, BertForMaskedLM
 from headscope.probes.patterns.files import save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.runs.training import run
+from tests.commands import new_process, start
+from tests.commands import run as run_program
 from tests.conftest import TINY
-from tests.runs.conftest import PROJECT, command, composed, train
+from tests.runs.conftest import PROJECT, composed, train
 from tests.runs.test_training import wait_for
 
 TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
@@ -115,8 +115,7 @@ def run_here(folder, *overrides):
 
 def run_in_two(file, plan):
     file.write_text(json.dumps(plan))
-    script = [sys.executable, "-m", "tests.runs.two_processes", str(file)]
-    call = subprocess.run(script, cwd=PROJECT, capture_output=True, text=True, timeout=600)
+    call = run_program("-m", "tests.runs.two_processes", str(file))
     assert call.returncode == 0, call.stderr
 
 
@@ -228,7 +227,8 @@ def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch,
 
 def test_a_run_from_the_command_line_has_one_folder_and_one_voice(tmp_path):
     arguments = ("experiment=clark_probe_attention", *SHORT, "~figures")
-    status, out, errors = train(*arguments, *TWO_PROCESSES, cwd=tmp_path)
+    call = new_process(str(PROJECT / "train.py"), *arguments, *TWO_PROCESSES, cwd=tmp_path)
+    status, out, errors = call.returncode, call.stdout, call.stderr
     assert status == 0, errors
     (folder,) = (tmp_path / "outputs" / "clark_probe_attention").iterdir()
     assert out.splitlines()[-1] == str(folder / "results.json")
@@ -263,10 +263,8 @@ def test_an_interrupted_run_ends_all_processes_and_resumes_to_the_same_metrics(t
     arguments += ("callbacks.early_stopping=null",)
     run_here(tmp_path / "one", *arguments)
     two = (*arguments, *TWO_PROCESSES, f"run_dir={tmp_path / 'two'}")
-    # Its own group, as a terminal has one: Ctrl-C reaches all processes. See test_training for the signal's default.
-    options = {"stderr": subprocess.PIPE, "text": True, "process_group": 0}
-    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(command(*two), **options) as process:
+    # Its own group, as a terminal has one: Ctrl-C reaches all processes.
+    with start(*two, own_group=True) as process:
         wait_for(lambda: (tmp_path / "two" / "checkpoints" / "last.ckpt").is_file(), process)
         os.killpg(process.pid, signal.SIGINT)
         errors = process.stderr.read()  # ends when no process is left to write

@@ -3,12 +3,12 @@
 import csv
 import json
 import signal
-import subprocess
 
 import pytest
 import torch
 
-from tests.runs.conftest import command, train
+from tests.commands import start
+from tests.runs.conftest import train
 from tests.runs.test_training import wait_for
 
 SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4")
@@ -39,7 +39,7 @@ def test_a_run_leaves_predictions_a_checkpoint_and_a_plain_model(tuned):
 
 
 def test_a_killed_run_resumes_to_the_same_metrics(tuned, tmp_path):
-    with subprocess.Popen(command(*SHORT, f"run_dir={tmp_path}/cut"), stderr=subprocess.PIPE, text=True) as process:
+    with start(*SHORT, f"run_dir={tmp_path}/cut") as process:
         wait_for(lambda: (tmp_path / "cut" / "checkpoints" / "last.ckpt").is_file(), process)
         process.send_signal(signal.SIGKILL)
         process.stderr.read()

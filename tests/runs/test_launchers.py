@@ -2,7 +2,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from omegaconf import OmegaConf
@@ -11,6 +10,7 @@ from headscope.errors import ConfigError
 from headscope.runs.sweeps.job import free_place, take_a_gpu
 from headscope.runs.sweeps.launch import require_one_process
 from headscope.runs.sweeps.report import JobsFailed
+from tests.commands import Command
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
@@ -73,9 +73,8 @@ def test_ray_runs_jobs(tmp_path):
 
 def test_processes_on_one_machine_take_different_gpus(tmp_path):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "4,7"}
-    call = [sys.executable, "-c", HOLDS_A_GPU, str(tmp_path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    processes = [subprocess.Popen(call, **pipes) for _ in range(2)]
+    call = ("-c", HOLDS_A_GPU, str(tmp_path))
+    processes = [Command(*call, stdin=subprocess.PIPE, env=environment) for _ in range(2)]
     assert sorted(process.stdout.readline() for process in processes) == ["4\n", "7\n"]
     place, lock = free_place(tmp_path / ".gpus")
     assert place == 2  # a third process shares the first GPU

@@ -13,8 +13,9 @@ from headscope.reports.figures.sweeps import scale
 from headscope.runs.cli import explain
 from headscope.runs.sweeps.launch import quoted
 from headscope.runs.sweeps.report import JobsFailed, show
+from tests.commands import start
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP
-from tests.runs.conftest import command, sweep, train
+from tests.runs.conftest import sweep, train
 
 GRID = ("experiment=clark_probe_words", "module.lr=0.1,0.01", "data.limit=5,6")
 
@@ -123,7 +124,7 @@ def test_a_killed_search_of_real_runs_finishes_with_none_done_twice(tmp_path):
     arguments = ["-m", "search=optuna", "experiment=clark_probe_words", "search.trials=4", f"run_dir={tmp_path}/search"]
     arguments += ["trainer.max_epochs=1", "data.limit=10", "~figures", f"vectors.path=null,{tmp_path}/none.txt"]
     folder = tmp_path / "search"
-    with subprocess.Popen(command(*arguments), start_new_session=True, stderr=subprocess.DEVNULL) as process:
+    with start(*arguments, own_group=True) as process:
         for _ in range(6000):
             if (folder / "2" / "config.json").is_file() or process.poll() is not None:
                 break

@@ -2,12 +2,10 @@
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from dataclasses import replace
 from itertools import cycle
@@ -21,6 +19,7 @@ from headscope.tools.label.__main__ import main
 from headscope.tools.label.maps import MapSource
 from headscope.tools.label.server import FILES, LabelServer
 from headscope.tools.label.session import LabelSession, journal_file
+from tests.commands import Command
 
 LISTED = 12
 
@@ -83,11 +82,8 @@ def press(page, key, then):
 
 def start_server(folder, *arguments):
     """The real program in a process of its own, and the address that it prints."""
-    command = [sys.executable, "-m", "headscope.tools.label", "--in-order", "--out", str(folder / "labels.csv"), *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
-    # Ctrl-C must reach it also where the tests run in the background, which ignores it.
-    process = subprocess.Popen(command, **options, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    command = ["-m", "headscope.tools.label", "--in-order", "--out", str(folder / "labels.csv"), *arguments]
+    process = Command(*command, stderr=subprocess.STDOUT)
     said = []
     for line in process.stdout:
         said.append(line)

@@ -1,0 +1,167 @@
+"""The process from which tests/commands.py starts programs: it has imported what they need, and forks for each of them.
+
+It answers one question after another: `start` forks and gives the number of the new process, `poll` tells its status.
+The new process leaves the loop, runs its program at the end of this file and ends as every interpreter does.
+"""
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import sys
+import tomllib
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+
+PROJECT = Path(__file__).parents[1]
+# What the project imports only when it is needed, and what libraries do.
+LATE = (
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "pytorch_lightning.loggers",
+    "spacy",
+    "torch.distributed",
+    "torch.nn.parallel",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.bert.modeling_bert",
+    "transformers.models.bert.tokenization_bert",
+)
+HEADER = 8  # bytes that say how many follow
+
+
+def preload() -> None:
+    """Import all modules of the project with what they import, but compute nothing: threads do not outlive a fork."""
+    packages = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    names = list(LATE)
+    for package in packages:
+        folders = importlib.import_module(package).__path__
+        names += [name for _, name, _ in pkgutil.iter_modules(folders, f"{package}.") if not name.endswith("__main__")]
+    for name in names:
+        with suppress(ImportError):  # of an extra that is not installed
+            importlib.import_module(name)
+
+
+def receive(connection: socket.socket) -> tuple[dict, list[int]]:
+    """The next question and the file descriptors that came with it; an empty one where nobody is left to ask."""
+    header, descriptors, *_ = socket.recv_fds(connection, HEADER, 3)
+    if not header:
+        return {}, []
+    size, content = int(header), b""
+    while len(content) < size:
+        content += connection.recv(size - len(content))
+    return json.loads(content), descriptors
+
+
+def serve(connection: socket.socket) -> dict:
+    """Answer until nobody asks; in the process of a program, returns what it was asked to run."""
+    gc.freeze()  # what was imported need not be looked through again in every process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the tests, and with them this process
+    while True:
+        question, descriptors = receive(connection)
+        if not question:
+            os._exit(0)
+        if "poll" in question:
+            number, status = os.waitpid(question["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if number else None
+        else:
+            answer = os.fork()
+            if not answer:
+                connection.close()
+                become(question, descriptors)
+                return question
+            for descriptor in descriptors:
+                os.close(descriptor)
+        connection.sendall(f"{json.dumps(answer)}\n".encode())
+
+
+def become(question: dict, descriptors: list[int]) -> None:
+    """Look like an interpreter that was just started: streams, group, folder, environment, signals."""
+    for place, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    if question["own_group"]:
+        os.setpgid(0, 0)
+    os.chdir(question["cwd"])
+    os.environ.clear()
+    os.environ.update(question["environment"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN if question.get("ignores_interrupts") else signal.default_int_handler)
+    # What was read from the environment, or drawn, when modules were imported.
+    for name in ("headscope.runs.cli", "headscope.runs.ddp"):
+        sys.modules[name].SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    sys.modules["numpy"].random.seed()
+
+
+class Second:
+    """What the program takes for a subprocess.Popen: the process that was forked for it, told what to be."""
+
+    def __init__(self, number: int, writing: int, command: list[str], env: dict[str, str], cwd: str | None) -> None:
+        self.pid, self.returncode, self._lock = number, None, Lock()
+        question = {"words": command[1:], "cwd": cwd or str(Path.cwd()), "environment": dict(env), "own_group": False}
+        question["ignores_interrupts"] = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        with os.fdopen(writing, "w") as stream:
+            json.dump(question, stream)
+
+    def poll(self) -> int | None:
+        """The exit status once it has one."""
+        with self._lock:
+            if self.returncode is None:
+                number, status = os.waitpid(self.pid, os.WNOHANG)
+                self.returncode = os.waitstatus_to_exitcode(status) if number else None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def with_a_second(question: dict) -> dict:
+    """Fork once more for the other process of a run in two; each returns with what it is to run.
+
+    The other waits until Lightning starts it: forked at that moment, it would not be new.
+    """
+    reading, writing = os.pipe()
+    if number := os.fork():
+        os.close(reading)
+        launcher = sys.modules["pytorch_lightning.strategies.launchers.subprocess_script"]
+        launcher.subprocess = SimpleNamespace(Popen=partial(Second, number, writing))
+        return question
+    os.close(writing)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    if not text:  # the first has ended without it
+        os._exit(0)
+    question = json.loads(text)
+    become(question, [])
+    return question
+
+
+def run(words: list[str]) -> None:
+    """What `python` does with these words: a script, -m with a module, or -c with a text."""
+    first = words[0]
+    if first == "-m":
+        sys.argv, sys.path[0] = words[1:], str(Path.cwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        sys.argv, sys.path[0] = ["-c", *words[2:]], ""
+        exec(words[1], {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = words, str(Path(first).resolve().parent)
+        runpy.run_path(first, run_name="__main__")
+
+
+if __name__ == "__main__":
+    preload()
+    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    if asked["two_processes"]:
+        asked = with_a_second(asked)
+    run(asked["words"])
