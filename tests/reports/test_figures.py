@@ -2,10 +2,15 @@ import numpy as np
 import pytest
 from matplotlib import image, pyplot
 
+from headscope.contracts import Provenance, Quantity, RunResults, Section
 from headscope.reports.figures.drawing import head_heatmap, head_heatmaps, relation_recall, row_bars
 
 RELATIONS = [{"relation": "det", "recall": 80.0, "count": 12}, {"relation": "obj", "recall": 20.0, "count": 3}]
 ROWS = [{"row": "Attention", "ours": 60.0, "published": 61}, {"row": "Structure", "ours": 70.0, "published": None}]
+
+
+def results(tables=None, quantities=None):
+    return RunResults("t", {}, tables or {}, Provenance({}, {}, {}), quantities or {})
 
 
 def drawn(folder, name):
@@ -21,11 +26,14 @@ def test_every_quantity_gets_a_grid_as_svg_and_png(tmp_path):
         for layer in (1, 2)
         for head in (1, 2, 3)
     ]
-    head_heatmaps({}, heads, tmp_path)
+    own, other = Section("probe", "probe"), Section("surface", "surface")
+    quantities = {name: Quantity(name, f"label of {name}", section=own) for name in ("weight_a", "weight_b")}
+    quantities["entropy"] = Quantity("entropy", "entropy", section=other)
+    head_heatmaps(results(quantities=quantities), heads, tmp_path, sections=["probe"])
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         f"heads_{name}.{suffix}" for name in ("weight_a", "weight_b") for suffix in ("png", "svg")
     ]
-    assert "<svg" in drawn(tmp_path, "heads_weight_a")
+    assert "<!-- label of weight_a -->" in drawn(tmp_path, "heads_weight_a")
 
 
 def test_the_grid_shows_the_values_at_their_places_around_zero():
@@ -38,24 +46,24 @@ def test_the_grid_shows_the_values_at_their_places_around_zero():
 
 
 @pytest.mark.parametrize(
-    ("figure", "results", "name"),
+    ("figure", "found", "name"),
     [
-        (relation_recall, {"tables": {"relations": RELATIONS}}, "relations"),
-        (row_bars, {"experiment": "t", "tables": {"summary": ROWS}}, "rows"),
+        (relation_recall, results({"relations": RELATIONS}), "relations"),
+        (row_bars, results({"summary": ROWS}), "rows"),
     ],
 )
-def test_bar_charts_are_drawn(tmp_path, figure, results, name):
-    figure(results, [], tmp_path)
+def test_bar_charts_are_drawn(tmp_path, figure, found, name):
+    figure(found, [], tmp_path)
     assert "<svg" in drawn(tmp_path, name)
 
 
 def test_the_same_results_give_the_same_svg(tmp_path):
     for folder in ("a", "b"):
-        relation_recall({"tables": {"relations": RELATIONS}}, [], tmp_path / folder)
+        relation_recall(results({"relations": RELATIONS}), [], tmp_path / folder)
     assert (tmp_path / "a" / "relations.svg").read_bytes() == (tmp_path / "b" / "relations.svg").read_bytes()
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path):
-    relation_recall({"tables": {}}, [], tmp_path)
-    head_heatmaps({}, [], tmp_path)
+    relation_recall(results(), [], tmp_path)
+    head_heatmaps(results(), [], tmp_path, sections=["probe"])
     assert list(tmp_path.iterdir()) == []

@@ -7,9 +7,10 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from headscope.contracts import Findings, Provenance, RunResults
 from headscope.errors import InputError
-from headscope.reports.results import finished_results, write_json
-from headscope.runs.provenance import plain_config
+from headscope.reports.results import finished_results
+from headscope.runs.report import finish, plain_config
 from headscope.runs.sweeps.job import sweep_job
 
 FAILS, IS_A_DEFECT, DIES = 100, 101, 102
@@ -23,10 +24,10 @@ def main(cfg: DictConfig) -> None:
         cfg.run_dir = str(folder)
         (folder / "calls").open("a").write(f"{os.environ.get('OMP_NUM_THREADS')}\n")
         if finished_results(folder) is None:
-            write_json(folder / "results.json", run(cfg, folder.name))
+            finish(folder, run(cfg, folder.name), Findings())
 
 
-def run(cfg: DictConfig, name: str) -> dict[str, object]:
+def run(cfg: DictConfig, name: str) -> RunResults:
     """The results, unless the job is one of those that go wrong."""
     print("a line of the job")
     if os.environ.get(STOP) == name:
@@ -38,5 +39,5 @@ def run(cfg: DictConfig, name: str) -> dict[str, object]:
     if cfg.seed == DIES:
         os._exit(9)
     metrics = {"val/uas": -((math.log10(cfg.module.lr) + 2) ** 2), "test/uas": 1.0}
-    provenance = {"config": plain_config(cfg), "seconds": 0.5, "encoder": {"name": "none"}}
-    return {"experiment": cfg.experiment_name, "metrics": metrics, "tables": {}, "provenance": provenance}
+    provenance = Provenance({"name": "none"}, {}, {}, config=plain_config(cfg), seconds=0.5)
+    return RunResults(cfg.experiment_name, metrics, {}, provenance)

@@ -7,6 +7,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
+from headscope.runs.sweeps.plugin import register
 from tests.commands import train as train  # for the tests of this folder
 from tests.runs import cheap_job
 
@@ -28,7 +29,7 @@ def run_here(tmp_path):
     def run_it(*overrides, name="run"):
         cfg = composed(*overrides)
         cfg.run_dir = str(tmp_path / name)
-        return run(cfg), tmp_path / name
+        return run(cfg).to_json(), tmp_path / name
 
     return run_it
 
@@ -37,6 +38,7 @@ def sweep(*arguments, task=cheap_job.main):
     """What `python train.py -m` does, in this process, with a job that costs nothing."""
     version.setbase("1.3")
     GlobalHydra.instance().clear()
+    register()
     try:
         hydra = Hydra.create_main_hydra2("train", create_config_search_path(str(PROJECT / "conf")))
         hydra.multirun("train", task, ["hydra.mode=MULTIRUN", *arguments])

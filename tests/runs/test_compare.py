@@ -19,7 +19,7 @@ def finished(tmp_path_factory):
     for name, changes in {
         "trained": (),
         "untrained": ("encoder.init=normal",),
-        "fewer": ("data.limit=2", "callbacks.early_stopping.patience=1"),
+        "fewer": ("data.limit=2", "analyses.coreference.replicates=7"),
         "parser": ("experiment=clark_probe_right_branching",),
     }.items():
         cfg = composed(*COREFERENCE, *changes)
@@ -33,7 +33,7 @@ def compared(folder, *names, **keys):
     cfg.runs, cfg.run_dir = [str(folder / name) for name in names], str(folder / "comparison")
     if "quantities" not in keys:
         cfg.figures = {}
-    return compare.run(cfg)
+    return compare.run(cfg).to_json()
 
 
 def results(folder):
@@ -90,7 +90,7 @@ def test_heads_are_compared_as_a_plain_loop_does(finished, other):
 def test_what_differs_is_named_once_by_its_key(finished):
     found = compared(finished, "trained", "untrained", "fewer")
     rows = {row["key"]: row for row in found["tables"]["configuration"]}
-    assert set(rows) == {"encoder.init", "data.limit", "callbacks.early_stopping.patience"}
+    assert set(rows) == {"encoder.init", "data.limit", "analyses.coreference.replicates"}
     assert rows["encoder.init"] == {
         "key": "encoder.init",
         "trained": "pretrained",

@@ -1,4 +1,5 @@
 import inspect
+from dataclasses import fields
 from functools import partial
 
 import pytest
@@ -6,8 +7,9 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_class, get_method, get_object, instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from headscope.contracts import Facts
+from headscope.contracts import EncoderSpec, Facts
 from headscope.data_modules.base import SPLITS_OF_STAGE
+from headscope.data_modules.encoders.frozen import FrozenEncoder, tuned_encoder
 from headscope.runs.training import build_trainer
 from tests.runs.conftest import PROJECT, composed
 
@@ -19,9 +21,11 @@ FROM_THE_HUB = ("clark_gradients",)
 TABLES = ("atlas", "clark_table3", "kovaleva_patterns", "kovaleva_table1", "pattern_cnn")
 OF_RUNS = ("compare",)  # reads what other runs wrote
 OF_TUNED_MODELS = ("kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
+SPEC = {field.name for field in fields(EncoderSpec)}
 WRONG = [
     {"_target_": "headscope.probes.parser.scorers.AttentionScorerr"},
     {"_target_": "headscope.probes.structural.probe.StructuralProbe", "rnak": 3},
+    {"_target_": "headscope.data_modules.encoders.frozen.FrozenEncoder", "name": "x", "intt": "normal"},
 ]
 
 
@@ -38,6 +42,8 @@ def check_node(node):
     """The target exists and takes every key that the file gives."""
     target = get_object(node["_target_"])
     keys = {key: None for key in node if key not in ("_target_", "_partial_", "_convert_", "_recursive_")}
+    if target is tuned_encoder or (inspect.isclass(target) and issubclass(target, FrozenEncoder)):
+        keys = {key: None for key in keys if key not in SPEC}  # handed on to the spec whole
     for base in inspect.getmro(target) if inspect.isclass(target) else [target]:
         parameters = inspect.signature(base).parameters
         keys = {key: value for key, value in keys.items() if key not in parameters}

@@ -20,9 +20,9 @@ from wandb.proto.wandb_internal_pb2 import Record
 
 from headscope.errors import InputError
 from headscope.reports.terminal import cell
-from headscope.runs import table, training
-from headscope.runs.loggers.dashboards import name_and_group
+from headscope.runs import tables, training
 from headscope.runs.loggers.wandb_dashboard import table_of
+from headscope.runs.report import name_and_group
 from tests.runs.conftest import PROJECT, composed, train
 
 SOMEBODY = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
@@ -52,7 +52,7 @@ def shown_run(tmp_path_factory):
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         without_account(patch)
-        results = training.run(cfg)
+        results = training.run(cfg).to_json()
     return results, Path(cfg.run_dir), out.getvalue(), err.getvalue()
 
 
@@ -171,7 +171,7 @@ def test_a_table_has_a_run_per_row_and_one_for_itself(tmp_path):
             cfg.rows = {label: cfg.rows[label] for label in ("Right-branching",)}
         HydraConfig.instance().set_config(cfg)
         try:
-            results = table.run(OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]))
+            results = tables.run(OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]))
         finally:
             HydraConfig.instance().cfg = None
     row = folder / "clark_probe_right_branching"
@@ -181,11 +181,11 @@ def test_a_table_has_a_run_per_row_and_one_for_itself(tmp_path):
         ("clark_table3", "whole"),
     ]
     stored = json.loads(media(folder, "table", "tables/summary").read_text())
-    assert stored["data"][0][:2] == ["Right-branching", results["metrics"]["Right-branching"]]
+    assert stored["data"][0][:2] == ["Right-branching", results.metrics["Right-branching"]]
 
 
 def test_without_hydra_a_run_is_called_by_its_experiment(tmp_path):
-    assert name_and_group("clark_surface", tmp_path) == ("clark_surface", None)
+    assert name_and_group(composed("experiment_name=clark_surface"), tmp_path) == ("clark_surface", None)
 
 
 @pytest.mark.parametrize(
