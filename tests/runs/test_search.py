@@ -79,7 +79,7 @@ def test_suggestions_gather_where_the_finished_jobs_were_good():
     search = OptunaSearch("val/uas", "max", TPESampler, trials=40, seed=0)
     space = {"module.lr": FloatDistribution(1e-5, 1.0, log=True)}
     found = []
-    jobs = SimpleNamespace(results=lambda job: {"metrics": {"val/uas": found[job.number]}})
+    jobs = SimpleNamespace(results=lambda job: SimpleNamespace(metrics={"val/uas": found[job.number]}))
     mine = []
     for number in range(40):
         (values,) = search.suggest(jobs, mine, space)

@@ -8,6 +8,7 @@ import time
 import pytest
 from hydra.errors import HydraException
 
+from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError
 from headscope.reports.figures.sweeps import scale
 from headscope.runs.cli import explain
@@ -151,7 +152,7 @@ def test_a_sweep_says_how_to_sync_the_entries_of_its_jobs(tmp_path, capsys):
     for job in ("0", "1"):
         (folder / job / "wandb" / "offline-run-1").mkdir(parents=True)
     row = {"job": 0, "overrides": "", "val/uas": None, "status": "done", "seconds": 1.0, "error": None, "values": {}}
-    show({"experiment": "x", "metrics": {}, "tables": {"jobs": [row], "metrics": []}}, folder)
+    show(RunResults("x", {}, {"jobs": [row], "metrics": []}, Provenance({}, {}, {})), folder)
     *_, sync, last = capsys.readouterr().out.splitlines()
     assert last == str(folder / "results.json")
     found = subprocess.run(["bash", "-c", sync.replace("wandb sync", "ls -d")], capture_output=True, text=True, check=True)

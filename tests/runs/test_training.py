@@ -65,7 +65,7 @@ def test_a_run_keeps_its_contract(tmp_path):
     assert out.splitlines()[-1] == str(tmp_path / "results.json")
     assert "published" in out
     results = json.loads((tmp_path / "results.json").read_text())
-    assert set(results) == {"experiment", "metrics", "tables", "provenance"}
+    assert set(results) == {"experiment", "metrics", "tables", "quantities", "drawings", "provenance"}
     assert results["experiment"] == "clark_probe_attention"
     assert {"val/uas", "test/uas", "test/uas_without_root", "test/control", "test/selectivity"} <= set(results["metrics"])
     provenance = results["provenance"]
