@@ -11,7 +11,7 @@ run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_ta
 	$(BIN)/python train.py $(ARGS)
 
 test: $(READY)  ## all tests
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 readme: $(READY)  ## every command of README.md, run on samples
 	$(BIN)/python -m tests.readme_commands --run $(ARGS)

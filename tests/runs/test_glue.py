@@ -2,27 +2,47 @@
 
 import csv
 import json
+import shutil
 import signal
 
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 from tests.commands import start
+from tests.conftest import TINY
 from tests.runs.conftest import train
 from tests.runs.test_training import wait_for
 
-SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4")
+SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4", "trainer.max_epochs=9")
 
 
 def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
+def random_encoder_in(folder, minilm, layers, heads):
+    """An override that names a small encoder, drawn at random: what is tested here does not depend on what it knows."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": 48}
+        BertModel(BertConfig(**TINY | sizes)).save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(minilm.folder / file, folder)
+    return f"encoder.name={folder}"
+
+
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
+def encoder(tmp_path_factory, minilm):
+    """As many heads as MiniLM has."""
+    return random_encoder_in(tmp_path_factory.mktemp("encoder"), minilm, 6, 12)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, encoder):
     """A run on the sample, whole."""
     folder = tmp_path_factory.mktemp("glue") / "rte"
-    status, _, errors = train(*SHORT, f"run_dir={folder}")
+    status, _, errors = train(*SHORT, encoder, f"run_dir={folder}")
     assert status == 0, errors
     return folder
 
@@ -38,36 +58,39 @@ def test_a_run_leaves_predictions_a_checkpoint_and_a_plain_model(tuned):
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {file.name for file in (tuned / "model").iterdir()}
 
 
-def test_a_killed_run_resumes_to_the_same_metrics(tuned, tmp_path):
-    with start(*SHORT, f"run_dir={tmp_path}/cut") as process:
+def test_a_killed_run_resumes_to_the_same_metrics(tuned, encoder, tmp_path):
+    with start(*SHORT, encoder, f"run_dir={tmp_path}/cut") as process:
         wait_for(lambda: (tmp_path / "cut" / "checkpoints" / "last.ckpt").is_file(), process)
         process.send_signal(signal.SIGKILL)
         process.stderr.read()
     assert not (tmp_path / "cut" / "results.json").exists()
-    status, _, errors = train(*SHORT, f"run_dir={tmp_path}/cut", "resume=true")
+    status, _, errors = train(*SHORT, encoder, f"run_dir={tmp_path}/cut", "resume=true")
     assert status == 0, errors
     assert results_of(tmp_path / "cut")["metrics"] == results_of(tuned)["metrics"]
 
 
-def test_what_follows_fine_tuning_runs_on_its_model(tuned, run_here):
+def test_what_follows_fine_tuning_runs_on_its_model(tuned, encoder, run_here, minilm, tmp_path):
     model, data = tuned / "model", ("data.task=rte", "data.limit=12")
     heads, folder = run_here("experiment=kovaleva_disable_heads", f"encoder.name={model}", *data, name="heads")
     assert (folder / "figures" / "disabled_heads.svg").is_file()
     assert len(heads["tables"]["disabled"]) == 72
     layers, _ = run_here("experiment=kovaleva_disable_layers", f"encoder.name={model}", *data, name="layers")
     assert len(layers["tables"]["disabled"]) == 6
-    drift, folder = run_here("experiment=kovaleva_drift", f"tuned={model}", *data, name="drift")
+    drift, folder = run_here("experiment=kovaleva_drift", encoder, f"tuned={model}", *data, name="drift")
     assert 0.5 < drift["metrics"]["test/least_cosine"] < 1
     assert (folder / "figures" / "heads_cosine.svg").is_file()
-    features, folder = run_here("experiment=kovaleva_features", f"tuned={model}", *data, name="features")
+    few_heads = random_encoder_in(tmp_path / "few_heads", minilm, 1, 2)  # there are many figures of all heads
+    _, small = run_here("experiment=kovaleva_glue", few_heads, *data, "trainer.max_epochs=1", name="small")
+    compared = ("experiment=kovaleva_features", few_heads, f"tuned={small / 'model'}")
+    features, folder = run_here(*compared, *data, name="features")
     assert {"attention_to_noun", "cls_to_sep", "verb_subject_forward"} <= {
         r["quantity"] for r in features["tables"]["features"]
     }
     assert (folder / "figures" / "features_change_attention_to.svg").is_file()
 
 
-def test_table_1_has_a_row_for_each_task_and_start(tmp_path):
-    arguments = ("experiment=kovaleva_table1", "tasks=[rte,stsb]", "trainer.max_epochs=1", "data.limit=8")
+def test_table_1_has_a_row_for_each_task_and_start(tmp_path, encoder):
+    arguments = ("experiment=kovaleva_table1", "tasks=[rte,stsb]", "trainer.max_epochs=1", "data.limit=8", encoder)
     status, _, errors = train(*arguments, f"run_dir={tmp_path}/t")
     assert status == 0, errors
     rows = {row["row"]: row for row in results_of(tmp_path / "t")["tables"]["summary"]}
