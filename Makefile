@@ -18,6 +18,7 @@ readme: $(READY)  ## every command of README.md, run on samples
 
 lint: $(READY)  ## style of code and imports, format of the pages
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/python -m tests.types
 	$(BIN)/python -m tests.javascript
 
 bench: $(READY)  ## speed, as ratios against the obvious way
