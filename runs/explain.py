@@ -19,6 +19,7 @@ from headscope.runs.help import CONF, known_groups, known_keys
 
 INTERRUPTED = 130
 BAD_CONFIGURATION = 2
+MODELS = ("encoder", "tuned")  # groups whose options are models
 
 
 def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tuple[int, str | None]:
@@ -56,9 +57,13 @@ def _explain_instantiation(
 def explain_configuration(error: Exception) -> str:
     """A sentence for what Hydra could not compose, with the near matches."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        file = str(error.missing_cfg_file)
+        # A path given for a model has slashes of its own; groups of Hydra's have one.
+        group, _, name = file.partition("/") if file.partition("/")[0] in MODELS else file.rpartition("/")
         known = error.options or [file.stem for file in (CONF / group).glob("[!_]*.yaml")]
         kind = "launcher among those installed (extras joblib, slurm, ray)" if group == "hydra/launcher" else group
+        if group in MODELS and "/" in name:
+            return f"{group}={name}: no such {kind}; a folder or hub id goes into {group}.name=."
         return f"{group}={name}: no such {kind}{did_you_mean(name, known)}"
     text = str(error)
     if key := re.search(r"Could not override '([^']+)'", text):

@@ -43,7 +43,7 @@ def run_part(planned: Planned, resume: bool) -> Outcome:
     if outcome is None:
         failed = str(error) if planned.own_data and isinstance(error, DataError) else None
         return Outcome(left_out=[{"experiment": planned.part.experiment, "why": str(error)}], failed=failed)
-    outcome.left_out = [{"experiment": planned.part.analyses[name], "why": reason} for name, reason in refused.items()]
+    outcome.left_out = [{"experiment": planned.experiments[name], "why": reason} for name, reason in refused.items()]
     return outcome
 
 
@@ -98,10 +98,10 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
     """The configuration of a part: its experiment, the user's overrides, its own, and the atlas's settings."""
     part = planned.part
     chosen = [f"analyses=[{','.join(analyses)}]"] if analyses else []
-    own = [*chosen, *own_overrides(part, analyses)]
+    own = [*chosen, *own_overrides(planned, analyses)]
     cfg = compose_child(part.experiment, planned.folder, planned.given, own, settings_of(planned))
     # A parser is loaded only where one of the analyses asks for it.
-    if cfg.parser and not any(experiment_of(planned, part.analyses[name]).parser for name in analyses):
+    if cfg.parser and not any(experiment_of(planned, planned.experiments[name]).parser for name in analyses):
         cfg.parser = None
     return cfg
 
@@ -113,15 +113,15 @@ def settings_of(planned: Planned) -> dict[str, Any]:
     return settings | model
 
 
-def own_overrides(part: DictConfig, analyses: Sequence[str]) -> list[str]:
+def own_overrides(planned: Planned, analyses: Sequence[str]) -> list[str]:
     """The part's overrides, without those of its analyses that are not run."""
-    not_run = tuple(f"analyses.{name}." for name in part.get("analyses", {}) if name not in analyses)
-    return [text for text in part.get("overrides", []) if not key_of(text).startswith(not_run)]
+    not_run = tuple(f"analyses.{name}." for name in planned.experiments if name not in analyses)
+    return [text for text in planned.part.get("overrides", []) if not key_of(text).startswith(not_run)]
 
 
 def published_figures(planned: Planned, analyses: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """The published figures of every experiment that a part stands for."""
-    experiments = [planned.part.analyses[name] for name in analyses] or [planned.part.experiment]
+    experiments = [planned.experiments[name] for name in analyses] or [planned.part.experiment]
     found = {name: experiment_of(planned, name) for name in dict.fromkeys(experiments)}
     return {name: OmegaConf.to_container(cfg.published, resolve=True) for name, cfg in found.items()}
 

@@ -1,10 +1,11 @@
 """What an atlas will run: which parts, for which model, with which overrides; mistakes are found before any work."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -24,7 +25,8 @@ class Planned:
     part: DictConfig
     folder: Path
     given: Sequence[str]  # overrides of all parts
-    analyses: Sequence[str] = ()
+    experiments: Mapping[str, str] = field(default_factory=dict)  # that each analysis of the part is known from
+    analyses: Sequence[str] = ()  # those of them that are to be run
     encoder: Mapping[str, Any] | None = None  # another model than the atlas's own, whole
     own_data: str | None = None  # the user's own file or folder, where the part reads one
 
@@ -105,17 +107,23 @@ def settled(cfg: DictConfig, made: Mapping[str, str | None]) -> DictConfig:
 
 def plan(cfg: DictConfig, model: str, name: str, given: Sequence[str]) -> Planned:
     """A part of the atlas's own model, or the same of the fine-tuned one in a folder below."""
-    folder = Path(cfg.run_dir)
+    folder, known, data = Path(cfg.run_dir), analyses_of(name), own_data(cfg, name)
     if model == TUNED:
-        tuned = spec_of(cfg.tuned)
-        alone = settled(cfg, dict.fromkeys(("tuned.name", "tuned.change")))
-        return Planned(
-            name, alone.parts[name], folder / TUNED / name, given, list(cfg.tuned_parts[name]), tuned, own_data(cfg, name)
-        )
+        alone = settled(cfg, dict.fromkeys(("tuned.name", "tuned.change"))).parts[name]
+        chosen = list(cfg.tuned_parts[name]) or list(known)
+        return Planned(name, alone, folder / TUNED / name, given, known, chosen, spec_of(cfg.tuned), data)
     part = cfg.parts[name]
     of_tuned = part.get("of") == TUNED and cfg.tuned.name is not None
     encoder = spec_of(cfg.tuned) if of_tuned else None  # where there is none, the encoder itself may be a classifier
-    return Planned(name, part, folder / name, given, list(part.get("analyses", {})), encoder, own_data(cfg, name))
+    return Planned(name, part, folder / name, given, known, list(known), encoder, data)
+
+
+def analyses_of(part: str) -> dict[str, str]:
+    """The analyses that say in their files (`atlas_parts`) that they are run in a part, and the experiment of each."""
+    loader = GlobalHydra.instance().config_loader()
+    declared = [loader.repository.load_config(f"analyses/{name}").config for name in loader.get_group_options("analyses")]
+    found = {name: row for one in declared for name, row in (one.get("atlas_parts") or {}).items() if row.part == part}
+    return {name: row.experiment for name, row in sorted(found.items(), key=lambda item: item[1].order)}
 
 
 def spec_of(tuned: DictConfig) -> dict[str, Any]:

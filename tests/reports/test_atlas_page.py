@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from headscope.reports.atlas.content import quantity_entry
-from headscope.reports.atlas.heads import Quantity, grids
+from headscope.reports.atlas.content import Quantity, grids, quantity_entry
 from headscope.reports.atlas.html import PLAIN_BYTES, atlas_html, rounded
 from tests.reports.atlas_data import ROLES, make_atlas
 

@@ -11,6 +11,7 @@ from tests.runs.conftest import PROJECT, train
 MISSPELT = [
     ("experiment=clark_prob_words", "experiment=clark_prob_words: no such experiment; did you mean clark_probe_words"),
     ("encoder=miniln", "encoder=miniln: no such encoder; did you mean minilm"),
+    ("encoder=./my/model", "encoder=./my/model: no such encoder; a folder or hub id goes into encoder.name=."),
     ("encodr=minilm", "encodr: no such key; did you mean encoder"),
     ("data.limt=5", "data.limt: no such key; did you mean data.limit"),
     ("data.limit", "data.limit: not of the form key=value"),

@@ -61,7 +61,7 @@ FINE_TUNING = {
     "pande_sieves": (*GLUE, "data.task=rte", "analyses.roles.permutations=3"),
 }
 TABLES = {
-    "atlas": ("only=[frames,coreference]", "tuned=null", "compare_with=null", "sentences=[Birds sing.]"),
+    "atlas": ("only=[frames,coreference]", "tuned.name=null", "sentences=[Birds sing.]"),
     "clark_table3": ("trainer.max_epochs=1", "data.limit=12"),
     "kovaleva_patterns": ("tasks=[rte]", "data.limit=5"),
     "pattern_cnn": ("trainer.max_epochs=1", "data.synthetic=20", "folds=[0]"),
@@ -165,7 +165,7 @@ def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path):
     """Dropout is drawn in each process for its part of a batch, so there is none here."""
     model = tmp_path / "tuned" / "model"
     run_here(tmp_path / "tuned", "experiment=kovaleva_glue", "~figures", *FINE_TUNING["kovaleva_glue"], "data.task=rte")
-    swept, compared = f"encoder.name={model}", f"tuned={model}"
+    swept, compared = f"encoder.name={model}", f"tuned.name={model}"
     own = {
         "kovaleva_glue": "module.dropout=0",
         "kovaleva_disable_heads": swept,

@@ -76,12 +76,12 @@ def test_what_follows_fine_tuning_runs_on_its_model(tuned, encoder, run_here, mi
     assert len(heads["tables"]["disabled"]) == 72
     layers, _ = run_here("experiment=kovaleva_disable_layers", f"encoder.name={model}", *data, name="layers")
     assert len(layers["tables"]["disabled"]) == 6
-    drift, folder = run_here("experiment=kovaleva_drift", encoder, f"tuned={model}", *data, name="drift")
+    drift, folder = run_here("experiment=kovaleva_drift", encoder, f"tuned.name={model}", *data, name="drift")
     assert 0.5 < drift["metrics"]["test/least_cosine"] < 1
     assert (folder / "figures" / "heads_cosine.svg").is_file()
     few_heads = random_encoder_in(tmp_path / "few_heads", minilm, 1, 2)  # there are many figures of all heads
     _, small = run_here("experiment=kovaleva_glue", few_heads, *data, "trainer.max_epochs=1", name="small")
-    compared = ("experiment=kovaleva_features", few_heads, f"tuned={small / 'model'}")
+    compared = ("experiment=kovaleva_features", few_heads, f"tuned.name={small / 'model'}")
     features, folder = run_here(*compared, *data, name="features")
     assert {"attention_to_noun", "cls_to_sep", "verb_subject_forward"} <= {
         r["quantity"] for r in features["tables"]["features"]
@@ -107,7 +107,7 @@ def test_table_1_has_a_row_for_each_task_and_start(tmp_path, encoder):
         (("experiment=kovaleva_glue", "data.dir=nowhere"), 1, "nowhere: expected MRPC/dev.tsv there"),
         (("experiment=kovaleva_glue", "module.disable=[[7,1]]"), 2, "head [7, 1]: expected [layer, head]"),
         (("experiment=kovaleva_disable_heads",), 1, "has no trained classification head; fine-tune first"),
-        (("experiment=kovaleva_drift",), 2, "needs a second model; name its folder with tuned="),
+        (("experiment=kovaleva_drift",), 2, "needs a second model; name its folder with tuned.name="),
         (("experiment=kovaleva_features", "parser=nothing"), 2, "parser=nothing: no spaCy pipeline"),
     ],
 )

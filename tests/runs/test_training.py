@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
 def run_in(folder, *overrides):
     cfg = composed(*overrides)
     cfg.run_dir = str(folder)
-    return run(cfg), folder
+    return run(cfg).to_json(), folder
 
 
 def metrics(folder):
