@@ -15,6 +15,8 @@ from tests.runs.conftest import train
 from tests.runs.test_training import wait_for
 
 SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4", "trainer.max_epochs=9")
+# Without dropout: what it draws after resume=true is not what an undisturbed run draws, and the losses differ.
+SHORT += ("module.dropout=0",)
 
 
 def results_of(folder):
