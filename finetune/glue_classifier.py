@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_with_warmup
 
 from headscope.contracts import Facts, Findings, Row
-from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all, seed_epoch
 from headscope.data_modules.glue import require_task
 from headscope.files import appears_whole
 from headscope.finetune.classifier_model import load_classifier
@@ -57,9 +57,11 @@ class GlueClassifier(pl.LightningModule):
             yield
 
     def on_train_epoch_start(self) -> None:
-        # Dropout of an epoch depends on the seed and the epoch only, so that a resumed run draws the same.
-        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1) + self.global_rank)
         self.model.train()
+
+    def on_train_batch_start(self, batch: AttentionBatch, batch_idx: int) -> None:
+        if batch_idx == 0:
+            seed_epoch(self.seed + self.global_rank, self.current_epoch)  # dropout
 
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), batch.gold["label"].squeeze(1)

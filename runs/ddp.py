@@ -47,6 +47,7 @@ class WatchedLauncher(_SubprocessScriptLauncher):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self.procs = WatchedLauncher.children
+        self.ended = False
 
     def launch(self, function: Callable, *arguments: object, **options: object) -> object:
         if not self.cluster_environment.creates_processes_externally:
@@ -71,15 +72,20 @@ class WatchedLauncher(_SubprocessScriptLauncher):
         finally:
             signal.signal(signal.SIGINT, answer)
         WatchedLauncher.children = self.procs
-        atexit.register(self.kill, signal.SIGKILL)
+        atexit.register(self._end)
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def _end(self) -> None:
+        """End the other processes with this one, which is through: nobody is to be told that they were killed."""
+        self.ended = True
+        self.kill(signal.SIGKILL)
 
     def _watch(self) -> None:
         """End the run with the status of a process that failed: the others may wait for it forever."""
-        while any(process.poll() is None for process in self.procs):
+        while not self.ended and any(process.poll() is None for process in self.procs):
             time.sleep(LOOK_EVERY)
             for number, process in enumerate(self.procs, start=1):
-                if process.poll():
+                if process.poll() and not self.ended:
                     self.kill(signal.SIGKILL)
                     if process.returncode < 0:
                         name = signal.Signals(-process.returncode).name

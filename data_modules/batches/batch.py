@@ -44,3 +44,14 @@ def mean_of_all(total: Tensor, count: Tensor) -> Tensor:
     everywhere = count.detach().to(torch.float32, copy=True)
     distributed.all_reduce(everywhere)
     return total * distributed.get_world_size() / everywhere.clamp(min=1)
+
+
+def seed_epoch(seed: int, epoch: int) -> None:
+    """Let what an epoch draws depend on the seed and the epoch only; called with its first batch.
+
+    Not when the epoch starts: whether the loader draws a number after that depends on its workers, and on whether the
+    epoch is the first since a run was resumed.
+    """
+    torch.manual_seed(seed + 1000 * (epoch + 1))
+    if epoch:
+        torch.empty((), dtype=torch.int64).random_()  # the number that the loader of one process draws there

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headscope.contracts import Facts
-from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.data_modules.batches.batch import AttentionBatch, seed_epoch
 from headscope.probes.patterns.augmentation import augmented, relabelled
 from headscope.probes.patterns.classifier import PatternClassifier
 from headscope.probes.patterns.files import load_pattern_cnn as load_pattern_cnn
@@ -48,9 +48,9 @@ class PatternCNN(PatternClassifier):
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
         return self.net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
 
-    def on_train_epoch_start(self) -> None:
-        # What an epoch draws depends on the seed and the epoch only: every process and a resumed run draw the same.
-        torch.manual_seed(self.seed + 1000 * (self.current_epoch + 1))
+    def on_train_batch_start(self, batch: AttentionBatch, batch_idx: int) -> None:
+        if batch_idx == 0:
+            seed_epoch(self.seed, self.current_epoch)  # changes of maps and dropout, the same in every process
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]

@@ -23,6 +23,7 @@ from tests.commands import new_process, start
 from tests.commands import run as run_program
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, composed, train
+from tests.runs.test_patterns import write_table
 from tests.runs.test_training import wait_for
 
 TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
@@ -107,6 +108,23 @@ def network(tmp_path):
     return f"analyses.patterns.classifier.file={tmp_path / 'network.safetensors'}"
 
 
+@pytest.fixture
+def labels(tmp_path, minilm):
+    """An override that names a table of a few labelled maps."""
+    return f"data.labels={write_table(tmp_path / 'labels.csv', minilm)}"
+
+
+@pytest.fixture
+def encoder(tmp_path, minilm):
+    """An override that names a tiny encoder, drawn at random."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertForMaskedLM(BertConfig(**TINY)).save_pretrained(tmp_path / "masked_lm")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(minilm.folder / file, tmp_path / "masked_lm")
+    return f"encoder.name={tmp_path / 'masked_lm'}"
+
+
 def run_here(folder, *overrides):
     cfg = composed(*overrides)
     cfg.run_dir = str(folder)
@@ -156,37 +174,34 @@ def largest(one, two, place=""):
     return 0.0
 
 
-def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch):
+def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch, labels):
     monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
-    assert {name: size for name, size in same_in_two(PROBES).items() if not size < ROUNDING_OF_TRAINING} == {}
+    probes = PROBES | {"pattern_fold": (*PROBES["pattern_fold"], labels)}
+    assert {name: size for name, size in same_in_two(probes).items() if not size < ROUNDING_OF_TRAINING} == {}
 
 
-def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path):
+def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encoder):
     """Dropout is drawn in each process for its part of a batch, so there is none here."""
     model = tmp_path / "tuned" / "model"
-    run_here(tmp_path / "tuned", "experiment=kovaleva_glue", "~figures", *FINE_TUNING["kovaleva_glue"], "data.task=rte")
-    swept, compared = f"encoder.name={model}", f"tuned.name={model}"
+    tuning = ("experiment=kovaleva_glue", "~figures", *FINE_TUNING["kovaleva_glue"], "data.task=rte", encoder)
+    run_here(tmp_path / "tuned", *tuning)
+    swept, compared = (f"encoder.name={model}",), (encoder, f"tuned.name={model}")
     own = {
-        "kovaleva_glue": "module.dropout=0",
+        "kovaleva_glue": (encoder, "module.dropout=0"),
         "kovaleva_disable_heads": swept,
         "kovaleva_disable_layers": swept,
         "kovaleva_drift": compared,
         "kovaleva_features": compared,
         "pande_sieves": compared,
     }
-    found = same_in_two({name: (*FINE_TUNING[name], override) for name, override in own.items()})
+    found = same_in_two({name: (*FINE_TUNING[name], *overrides) for name, overrides in own.items()})
     assert found.pop("kovaleva_glue") < ROUNDING_OF_TRAINING
     assert found.pop("pande_sieves") < ROUNDING_OF_EFFECTS
     assert {name: size for name, size in found.items() if not size < ROUNDING} == {}
 
 
-def test_analyses_find_the_same(same_in_two, tmp_path, minilm, network):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        BertForMaskedLM(BertConfig(**TINY)).save_pretrained(tmp_path / "masked_lm")
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(minilm.folder / file, tmp_path / "masked_lm")
-    own = {"clark_gradients": f"encoder.name={tmp_path / 'masked_lm'}", "kovaleva_patterns_task": network}
+def test_analyses_find_the_same(same_in_two, encoder, network):
+    own = {"clark_gradients": encoder, "kovaleva_patterns_task": network}
     found = same_in_two({name: (*overrides, *([own[name]] if name in own else [])) for name, overrides in ANALYSES.items()})
     assert {name: size for name, size in found.items() if not size < ROUNDING} == {}
 
@@ -207,11 +222,12 @@ def run_table_here(folder, *overrides):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch, network):
+def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch, network, labels, encoder):
     """All rows are run in the same two processes; run again, they are found finished."""
     monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
     overrides = (f"experiment={table}", *TABLES[table], "figures=null")
-    overrides += (network,) if table == "kovaleva_patterns" else ()
+    own = {"kovaleva_patterns": network, "pattern_cnn": labels, "kovaleva_table1": encoder}
+    overrides += (own[table],) if table in own else ()
     run_table_here(tmp_path / "one", *overrides)
     two = (*overrides, *TWO_PROCESSES, f"run_dir={tmp_path / 'two'}")
     status, out, errors = train(*two)

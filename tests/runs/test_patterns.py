@@ -21,8 +21,11 @@ def results_of(folder):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory, minilm):
+    return write_table(tmp_path_factory.mktemp("labels") / "labels.csv", minilm)
+
+
+def write_table(file, minilm):
     """Some real maps in five groups that share neither head nor input; the labels are of no meaning."""
-    file = tmp_path_factory.mktemp("labels") / "labels.csv"
     names = [
         MapName("minilm", minilm.checksum(), "sst2", "val", group, 1 + n, 1 + group) for group in range(5) for n in range(4)
     ]
