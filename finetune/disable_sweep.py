@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -82,7 +83,7 @@ class DisableSweep(pl.LightningModule):
         self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
         self.identity = f"{units} {how} {self.importance} {[files.checksum() for files in different]}"
         self.seen = PerInput("labels", "outputs", "importance")
-        self.found: dict[str, object] = {}
+        self.found: dict[str, Any] = {}
 
     def _open(self, spec: EncoderSpec) -> PreTrainedModel:
         model = load_classifier(spec, self.task, self.seed, trained=True).eval().requires_grad_(False)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -97,7 +98,7 @@ class GlueClassifier(pl.LightningModule):
         """What the model says of each dev example, as a file."""
         return Findings(files={"predictions.csv": self.rows})
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> dict[str, Any]:
         named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         decayed = [parameter for name, parameter in named if not any(part in name for part in NOT_DECAYED)]
         others = [parameter for name, parameter in named if any(part in name for part in NOT_DECAYED)]

@@ -1,6 +1,7 @@
 """Training of the network that tells attention patterns apart (Kovaleva, section 4.1)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -65,7 +66,7 @@ class PatternCNN(PatternClassifier):
             self.net.temperature.copy_(best_temperature(logits, labels))
         return self.net.temperature
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> dict[str, Any]:
         optimizer = torch.optim.AdamW(self.net.parameters(), lr=self.lr, weight_decay=self.weight_decay)
         steps = self.trainer.estimated_stepping_batches
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.lr, total_steps=steps)

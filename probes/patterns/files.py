@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 from safetensors import SafetensorError, safe_open
@@ -30,7 +31,7 @@ class SaveNetwork(pl.Callback):
             save_pattern_cnn(pl_module.net, self.file, facts)
 
 
-def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, object]) -> None:
+def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> None:
     """Write the network with its shape and with what is known of it."""
     plain = net.without_norms()
     shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
@@ -47,7 +48,7 @@ def load_pattern_cnn(file: str | Path) -> PatternNet:
     return net.eval().requires_grad_(False)
 
 
-def read_network(file: Path) -> tuple[dict[str, object], dict]:
+def read_network(file: Path) -> tuple[dict[str, Any], dict]:
     """What a file says of its network, and the weights."""
     if not file.is_file():
         raise InputError(f"{file}: no such file; experiment=pattern_cnn trains a network and leaves it in model/.")
