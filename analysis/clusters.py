@@ -116,6 +116,7 @@ def plane(distances: Float[Tensor, "map map"], seed: int) -> tuple[Float[Tensor,
 
     if not distances.any():
         return torch.zeros(len(distances), 2), 0.0
-    scaling: Any = MDS(2, metric="precomputed", random_state=seed, n_init=4, init="random", normalized_stress=False)
+    options: dict[str, Any] = {"metric": "precomputed", "init": "random", "normalized_stress": False}
+    scaling: Any = MDS(2, random_state=seed, n_init=4, **options)
     places = scaling.fit_transform(distances.cpu().double().numpy())
     return torch.from_numpy(places), float(scaling.stress_)

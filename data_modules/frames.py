@@ -127,7 +127,7 @@ def filtered(
 
 def _keeping(example: FrameExample, wanted: Callable) -> FrameExample | None:
     elements = tuple(element for element in example.elements if wanted(element))
-    return FrameExample(**vars(example) | {"elements": elements}) if elements else None
+    return replace(example, elements=elements) if elements else None
 
 
 def word_range(example: FrameExample, span: Span) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """What all probes share: Adam with linear decay, and scores named by the part of the data."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -53,6 +53,6 @@ class Probe(pl.LightningModule):
 
     def configure_optimizers(self) -> dict[str, Any]:
         optimizer = torch.optim.Adam(self.parameters(), lr=self.lr)
-        steps = self.trainer.estimated_stepping_batches
+        steps = cast(int, self.trainer.estimated_stepping_batches)
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1 / max(1, steps), total_iters=steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
