@@ -177,7 +177,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
-        device = self._attached.strategy.root_device
+        trainer = given(self.trainer, "a trainer")
+        device = trainer.strategy.root_device
         if self.tuned:
             self.tuned.load().to(device)
         if vectors := self.read_vectors():
@@ -185,7 +186,7 @@ class AttentionDataModule(pl.LightningDataModule):
         if self.words.outputs and self.cache:
             for name in SPLITS_OF_STAGE[stage]:
                 self._store(name, device)
-            self._attached.strategy.barrier("map store")
+            trainer.strategy.barrier("map store")
         elif self.words.outputs:
             self.encoder.load().to(device)
 
@@ -193,7 +194,7 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(split, self.words, self.cache_dir, str(self._attached.precision))
+        stores = open_stores(split, self.words, self.cache_dir, str(given(self.trainer, "a trainer").precision))
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)
@@ -216,11 +217,6 @@ class AttentionDataModule(pl.LightningDataModule):
         return self.words(batch, self._autocast) if self.words.outputs else {}
 
     @property
-    def _attached(self) -> pl.Trainer:
-        """The trainer, which is there once it has asked for anything."""
-        return given(self.trainer, "a trainer")
-
-    @property
     def _autocast(self) -> Autocast:
         """What makes the context for one pass in the trainer's precision."""
         return self.trainer.precision_plugin.forward_context if self.trainer else nullcontext
@@ -234,7 +230,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def state_dict(self) -> dict[str, int]:
         """Where a resumed run goes on: its workers read ahead before Lightning says which epoch it is."""
-        epochs: Any = self._attached.fit_loop.epoch_progress.current
+        epochs: Any = given(self.trainer, "a trainer").fit_loop.epoch_progress.current
         return {"epoch": epochs.processed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -266,7 +262,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def _rank(self) -> tuple[int, int]:
         """The number of this process, from 0, and how many there are."""
-        return self._attached.global_rank, self._attached.world_size
+        trainer = given(self.trainer, "a trainer")
+        return trainer.global_rank, trainer.world_size
 
     def _loader(self, split: Split, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] = collate) -> DataLoader:
         return DataLoader(

@@ -261,4 +261,4 @@ def cell(text: str) -> float | None:
 
 def whole(grid: Sequence[Sequence[float | None]] | None) -> list[list[int | None]] | None:
     """A grid of counts."""
-    return grid and [[None if value is None else int(value) for value in row] for row in grid]
+    return None if grid is None else [[None if value is None else int(value) for value in row] for row in grid]

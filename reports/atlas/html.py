@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from headscope.reports.atlas.modules import joined
 
@@ -59,7 +60,7 @@ def safe(text: str) -> str:
     return re.sub("|".join(UNSAFE), lambda found: UNSAFE[found[0]], text)
 
 
-def rounded(value: object) -> object:
+def rounded(value: Any) -> Any:
     """Numbers with as many digits as a reader can use; what is not finite becomes null."""
     if isinstance(value, float):  # asked first: nearly everything is a number
         short = float(f"{value:.{DIGITS}g}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -49,7 +49,8 @@ def check(cfg: DictConfig) -> Any:
 def first_model_of(folder: str) -> dict[str, Any]:
     """The model of another atlas."""
     try:
-        return read_json(Path(folder).expanduser() / CONTENT)["models"][0]
+        content: Any = read_json(Path(folder).expanduser() / CONTENT)
+        return content["models"][0]
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ConfigError(f"beside={folder}: no finished atlas there (expected {CONTENT}).") from error
 
@@ -120,7 +121,7 @@ def plan(cfg: DictConfig, model: str, name: str, given: Sequence[str]) -> Planne
 
 def spec_of(tuned: DictConfig) -> dict[str, Any]:
     """The fine-tuned model as a run's encoder: every key of it."""
-    content = OmegaConf.to_container(tuned, resolve=True)
+    content = cast(dict[str, Any], OmegaConf.to_container(tuned, resolve=True))
     base = content.pop("base")
     return {key: value for key, value in content.items() if key != "_target_"} | {"name": content["name"] or base}
 
