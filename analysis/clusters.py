@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.entropy import SMALLEST, smoothed
-from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -61,7 +61,7 @@ def coordinate(axis: str) -> Quantity:
     return Quantity(f"mds_{axis}", f"place in the plane, {axis}", meaning, section=SECTION, one_of="plane", which=axis)
 
 
-def relation_heads_of(run: Path, encoder_sha256: str | None) -> list[dict[str, Any]]:
+def relation_heads_of(run: Path, encoder_sha256: str | None) -> list[Row]:
     """The best head of each relation, as another run found it with the same encoder."""
     try:
         results = json.loads((run / "results.json").read_text(encoding="utf-8"))

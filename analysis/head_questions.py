@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from scipy.stats import fisher_exact, spearmanr
 
 from headscope.analysis.statistics import holm
+from headscope.contracts import Row
 
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
@@ -137,7 +138,7 @@ def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, Any]:
     return {**AGREEMENT, "rows": rows, "n": int(known.sum()), "how": AGREEMENT_HOW, "verdict": verdict}
 
 
-def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> dict[str, Any]:
+def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> Row:
     """How far two properties of heads agree; None where one is had by no head or by all."""
     n, both = len(one), int((one & other).sum())
     ones, others = int(one.sum()), int(other.sum())
@@ -171,9 +172,7 @@ def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int =
     return {**ABLATION, "rows": rows, "n": int(np.isfinite(changes).sum()), "how": how, "verdict": verdict}
 
 
-def role_effect(
-    changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray
-) -> dict[str, Any]:
+def role_effect(changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray) -> Row:
     """The difference between heads with and without a role, matched by layer; its test, and the interval of that test."""
     weights, counted = layer_contrast(has, np.isfinite(changes))
     changes = np.nan_to_num(changes)
@@ -244,7 +243,7 @@ def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Flo
     return np.take_along_axis(values[None], orders, 2).reshape(len(orders), -1)
 
 
-def with_holm(rows: list[dict]) -> list[dict]:
+def with_holm(rows: Sequence[Row]) -> list[Row]:
     """The rows with Holm's correction over those that have a p-value."""
     corrected = iter(holm([row["p"] for row in rows if row["p"] is not None]))
     return [{**row, "p_holm": None if row["p"] is None else next(corrected)} for row in rows]
@@ -255,7 +254,7 @@ def with_prefix(grids: Mapping[str, Grid], prefix: str) -> dict[str, Grid]:
     return {name.removeprefix(prefix): grid for name, grid in grids.items() if name.startswith(prefix)}
 
 
-def rejected(rows: Sequence[dict]) -> list[dict]:
+def rejected(rows: Sequence[Row]) -> list[Row]:
     """The rows whose test, after Holm's correction, rejects chance."""
     return [row for row in rows if row["p_holm"] is not None and row["p_holm"] < REJECTED]
 

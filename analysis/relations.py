@@ -1,7 +1,6 @@
 """Dependency relations by single heads (Clark, section 4.2, Table 1)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -124,7 +123,7 @@ class RelationHeads(DrawsMaps):
     def _least(self, place: int) -> int:
         return 1 if self.names[place] == ALL else max(1, self.min_count)
 
-    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> Row:
         """The best head of a relation beside the best fixed offset."""
         correct, count = self.correct[:, :, place], self.count[:, place]
         best = int(correct.sum(0).argmax())

@@ -233,7 +233,7 @@ class PatternDataModule(pl.LightningDataModule):
 class EncoderSet(dict[str, FrozenEncoder]):
     """Encoders by name, equal to others that compute the same."""
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[tuple[str, str], ...]:
         return tuple((name, str(encoder.identity())) for name, encoder in self.items())
 
     def __hash__(self) -> int:

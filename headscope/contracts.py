@@ -160,7 +160,7 @@ class HeadValues:
     high: Grid | None = None
     p: Grid | None = None
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Row]:
         """One row per head, from 1, as heads.csv has them; columns that are not known are not there."""
         columns = {name: grid for name in NUMBERS if (grid := getattr(self, name)) is not None}
         for layer, values in enumerate(self.value):
@@ -181,7 +181,7 @@ class Findings:
     drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
     files: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
 
-    def head_rows(self) -> list[dict[str, Any]]:
+    def head_rows(self) -> list[Row]:
         """The rows of heads.csv."""
         return [row for values in self.heads.values() for row in values.rows()]
 

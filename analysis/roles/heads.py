@@ -17,7 +17,7 @@ from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Sect
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, require_choice
 
-SieveFunction = Callable[[Mapping, Tensor, list], Tensor]
+SieveFunction = Callable[[Mapping[str, Tensor], Tensor, list[str]], Tensor]
 # The released code divides by the whole window also at the edges, and multiplies block by the row's entropy.
 RELEASED_WINDOWS = {"local": 5, "prev": 2, "next": 2}
 RELEASED_ENTROPY = ("block",)

@@ -23,7 +23,7 @@ DATA = '<script id="atlas" type="application/json">{}</script>'
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def atlas_html(atlas: Mapping) -> str:
+def atlas_html(atlas: Mapping[str, Any]) -> str:
     """The whole page; its policy lets only its own styles and scripts run and forbids every request."""
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -46,7 +46,7 @@ def atlas_html(atlas: Mapping) -> str:
     return page.replace(DATA, embedded(atlas), 1)
 
 
-def embedded(atlas: Mapping) -> str:
+def embedded(atlas: Mapping[str, Any]) -> str:
     """The data as a script element that is never run: readable JSON, or packed where it is large."""
     text = json.dumps(rounded(atlas), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if len(text) > PLAIN_BYTES:

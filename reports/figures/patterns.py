@@ -48,7 +48,7 @@ def confusion(rows: Sequence[Row], folder: Path) -> None:
     save(figure, folder, "confusion")
 
 
-def reliability(rows: Sequence[Row], metrics: Mapping, folder: Path) -> None:
+def reliability(rows: Sequence[Row], metrics: Mapping[str, float | None], folder: Path) -> None:
     """A calibrated network is on the diagonal; the area of a point is the number of maps."""
     figure, axes = pyplot.subplots(figsize=(3.4, 3.2))
     axes.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1)

@@ -26,7 +26,7 @@ def role_figures(results: RunResults, heads: Sequence[Row], folder: Path) -> Non
         change(tables["change_by_third"], folder)
 
 
-def distributions(tables: Mapping, tau: float, folder: Path) -> None:
+def distributions(tables: Mapping[str, Sequence[Row]], tau: float, folder: Path) -> None:
     """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(9.2, 2.6))
     points = tables["score_quantiles"]
