@@ -1,7 +1,8 @@
 """What all analyses share: sums over inputs that add up across processes, typed findings at the end, one pass for all."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pytorch_lightning as pl
@@ -12,7 +13,7 @@ from torchmetrics import Metric
 
 from headscope.contracts import DrawnInput, Facts, Findings, HeadValues, Quantity, joined
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, given
 
 GridOfLists = list[list[float]]
 
@@ -67,11 +68,14 @@ class Analysis(Metric):
 
 def flat_maps(batch: AttentionBatch) -> Float[Tensor, "batch map query key"]:
     """The maps of all layers and heads on one axis."""
-    return batch.maps.flatten(1, 2)
+    return batch.flat_maps()
 
 
 class InputMeans(Analysis):
     """Means over inputs of quantities that each input has or has not: sums for every head, and how many inputs have each."""
+
+    total: Tensor
+    inputs: Tensor
 
     def __init__(self, facts: Facts, quantities: Sequence[Quantity]) -> None:
         super().__init__(facts)
@@ -98,6 +102,9 @@ class InputMeans(Analysis):
 
 class DrawsMaps(Analysis):
     """An analysis that keeps the maps of a few inputs for pictures, whichever process sees them."""
+
+    drawn_index: Tensor
+    drawn_maps: Tensor
 
     def keep_maps_of(self, drawn: Sequence[DrawnInput], sizes: Sequence[int]) -> None:
         """Make room for the inputs, given with the size of their maps."""
@@ -133,12 +140,15 @@ class HeadAnalysis(pl.LightningModule):
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         # Sums must be exact: the trainer's precision is for the encoder, which has run already.
         with torch.autocast(batch.mask.device.type, enabled=False):
-            for analysis in self.analyses.values():
+            for analysis in self._each():
                 analysis.update(batch)
 
     def on_test_epoch_end(self) -> None:
-        self.found = joined(analysis.compute() for analysis in self.analyses.values())
-        self.log_dict({f"test/{name}": float(value) for name, value in self.found.metrics.items()})
+        self.found = joined(analysis.compute() for analysis in self._each())
+        self.log_dict({f"test/{name}": float(given(value, name)) for name, value in self.found.metrics.items()})
+
+    def _each(self) -> Iterable[Analysis]:
+        return cast(Iterable[Analysis], self.analyses.values())  # torch knows them as modules
 
     def findings(self) -> Findings:
         """Tables, per-head quantities and drawings of all analyses."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.entropy import SMALLEST, smoothed
-from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError
 
@@ -23,6 +24,8 @@ class HeadDistances(Analysis):
     """The sum over tokens of JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, for every two heads."""
 
     kind = "segments"
+    mixed: Tensor
+    tokens: Tensor
 
     def __init__(self, facts: Facts, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
         super().__init__(facts)
@@ -58,7 +61,7 @@ def coordinate(axis: str) -> Quantity:
     return Quantity(f"mds_{axis}", f"place in the plane, {axis}", meaning, section=SECTION, one_of="plane", which=axis)
 
 
-def relation_heads_of(run: Path, encoder_sha256: str) -> list[dict[str, object]]:
+def relation_heads_of(run: Path, encoder_sha256: str | None) -> list[Row]:
     """The best head of each relation, as another run found it with the same encoder."""
     try:
         results = json.loads((run / "results.json").read_text(encoding="utf-8"))
@@ -113,6 +116,7 @@ def plane(distances: Float[Tensor, "map map"], seed: int) -> tuple[Float[Tensor,
 
     if not distances.any():
         return torch.zeros(len(distances), 2), 0.0
-    scaling = MDS(2, metric="precomputed", random_state=seed, n_init=4, init="random", normalized_stress=False)
+    options: dict[str, Any] = {"metric": "precomputed", "init": "random", "normalized_stress": False}
+    scaling: Any = MDS(2, random_state=seed, n_init=4, **options)
     places = scaling.fit_transform(distances.cpu().double().numpy())
     return torch.from_numpy(places), float(scaling.stress_)

@@ -1,5 +1,7 @@
 """Coreference by single heads (Clark, section 4.3, Table 2)."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -19,6 +21,10 @@ class CoreferenceHeads(Analysis):
     """How often the head word of a mention attends most to the head word of an antecedent, per head and kind."""
 
     kind = "documents"
+    correct: Tensor
+    count: Tensor
+    resampled_correct: Tensor
+    resampled_count: Tensor
 
     def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
@@ -54,7 +60,7 @@ class CoreferenceHeads(Analysis):
         chosen = {name: self._best(place) for place, name in enumerate(COUNTINGS)}
         rows = {name: len(COUNTINGS) * self.maps + place for place, name in enumerate(BASELINES)}
         rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
-        table = [
+        table: list[dict[str, Any]] = [
             {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
             | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
             | {"low": float(low[row, 0]), "high": float(high[row, 0])}

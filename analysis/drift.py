@@ -24,6 +24,10 @@ class HeadDrift(Analysis):
     """The cosine between the two maps of each head over the real tokens of an input, averaged over inputs."""
 
     kind = "glue"
+    total: Tensor
+    inputs: Tensor
+    resampled_total: Tensor
+    resampled_inputs: Tensor
 
     def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
@@ -37,8 +41,8 @@ class HeadDrift(Analysis):
         self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
-        cosines = map_cosines(flat_maps(batch), batch.tuned_maps.flatten(1, 2), batch.mask).double()
-        weights = poisson_weights(batch.index, self.replicates, self.seed).double()
+        cosines = map_cosines(flat_maps(batch), batch.flat_tuned_maps(), batch.mask).double()
+        weights = poisson_weights(batch.input_index, self.replicates, self.seed).double()
         self.total += cosines.sum(0)
         self.inputs += len(cosines)
         self.resampled_total += weights @ cosines

@@ -32,6 +32,8 @@ class FeatureAttention(Analysis):
     that have the feature. With a second model, its values and the differences too."""
 
     kind = ("glue", "treebank_tokens")
+    total: Tensor
+    inputs: Tensor
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -42,7 +44,7 @@ class FeatureAttention(Analysis):
         self.add_sum("inputs", len(QUANTITIES))
 
     def update(self, batch: AttentionBatch) -> None:
-        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.tuned_maps.flatten(1, 2)])]
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for place, maps in enumerate(compared):
             values, defined = feature_values(maps, batch.mask, batch.gold)
             self.total[place] += (values * defined[..., None]).sum(0, dtype=torch.float64)

@@ -36,6 +36,10 @@ class FrameHeads(DrawsMaps):
     """Per input the largest attention among the linked token pairs; averaged over inputs. The highest heads are marked."""
 
     kind = "frames"
+    total: Tensor
+    inputs: Tensor
+    resampled_total: Tensor
+    resampled_inputs: Tensor
 
     def __init__(self, facts: Facts, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
@@ -50,7 +54,7 @@ class FrameHeads(DrawsMaps):
 
     def update(self, batch: AttentionBatch) -> None:
         values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
-        weights = poisson_weights(batch.index, self.replicates, self.seed).double()
+        weights = poisson_weights(batch.input_index, self.replicates, self.seed).double()
         self.total += values.sum(0)
         self.inputs += len(values)
         self.resampled_total += weights @ values.flatten(1)

@@ -1,12 +1,14 @@
 """Questions that need several analyses of one model: do roles agree with patterns, and do heads with a role matter more?"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import fisher_exact, spearmanr
 
 from headscope.analysis.statistics import holm
+from headscope.contracts import Row
 
 Grid = Sequence[Sequence[float | None]]  # (layer, head)
 ROLE, SCORE, CLASS, CHANGE = "role:", "sieve:", "pattern:", "change_without_head"
@@ -32,7 +34,7 @@ def columns(labels: Mapping[str, str], names: Sequence[str] = (), ps: Sequence[s
 
 
 # What is said of each question wherever it is shown, whether or not it can be answered; a chart names columns.
-AGREEMENT: dict[str, object] = {
+AGREEMENT: dict[str, Any] = {
     "title": "Do the roles agree with the pattern classes?",
     "caption": "Roles and classes",
     "columns": columns(
@@ -70,7 +72,7 @@ AGREEMENT: dict[str, object] = {
         "✱ marks p < 0.05 after Holm's correction."
     ),
 }
-ABLATION: dict[str, object] = {
+ABLATION: dict[str, Any] = {
     "title": "Do heads with a role cost more when they are disabled?",
     "caption": "Disabling heads, by role",
     "columns": columns(
@@ -108,7 +110,7 @@ ABLATION: dict[str, object] = {
 }
 
 
-def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
+def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, Any]:
     """Every role beside every class of pattern: how many heads have both, and how many would by chance.
 
     Comes with what a page needs to show it: title, columns, chart, and the verdict in words.
@@ -136,7 +138,7 @@ def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, object]:
     return {**AGREEMENT, "rows": rows, "n": int(known.sum()), "how": AGREEMENT_HOW, "verdict": verdict}
 
 
-def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> dict[str, object]:
+def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> Row:
     """How far two properties of heads agree; None where one is had by no head or by all."""
     n, both = len(one), int((one & other).sum())
     ones, others = int(one.sum()), int(other.sum())
@@ -144,14 +146,14 @@ def overlap(one: Bool[np.ndarray, "head"], other: Bool[np.ndarray, "head"]) -> d
     if not (0 < ones < n and 0 < others < n):
         return {**row, "kappa": None, "odds_ratio": None, "p": None}
     table = [[both, ones - both], [others - both, n - ones - others + both]]
-    odds, p = fisher_exact(table)
+    odds, p = cast(tuple[float, float], fisher_exact(table))
     by_chance = (ones * others + (n - ones) * (n - others)) / n**2
     agreeing = (table[0][0] + table[1][1]) / n
     kappa = (agreeing - by_chance) / (1 - by_chance)
     return {**row, "kappa": float(kappa), "odds_ratio": float(odds) if np.isfinite(odds) else None, "p": float(p)}
 
 
-def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int = 0) -> dict[str, object]:
+def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int = 0) -> dict[str, Any]:
     """For every role, the change of the score without a head that has it, beside that without a head that lacks it.
 
     Comes with what a page needs to show it: title, columns, chart, and the verdict in words.
@@ -170,9 +172,7 @@ def ablation_by_role(grids: Mapping[str, Grid], draws: int = 10_000, seed: int =
     return {**ABLATION, "rows": rows, "n": int(np.isfinite(changes).sum()), "how": how, "verdict": verdict}
 
 
-def role_effect(
-    changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray
-) -> dict[str, object]:
+def role_effect(changes: Float[np.ndarray, "layer head"], has: Bool[np.ndarray, "layer head"], orders: np.ndarray) -> Row:
     """The difference between heads with and without a role, matched by layer; its test, and the interval of that test."""
     weights, counted = layer_contrast(has, np.isfinite(changes))
     changes = np.nan_to_num(changes)
@@ -243,7 +243,7 @@ def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Flo
     return np.take_along_axis(values[None], orders, 2).reshape(len(orders), -1)
 
 
-def with_holm(rows: list[dict]) -> list[dict]:
+def with_holm(rows: Sequence[Row]) -> list[Row]:
     """The rows with Holm's correction over those that have a p-value."""
     corrected = iter(holm([row["p"] for row in rows if row["p"] is not None]))
     return [{**row, "p_holm": None if row["p"] is None else next(corrected)} for row in rows]
@@ -254,7 +254,7 @@ def with_prefix(grids: Mapping[str, Grid], prefix: str) -> dict[str, Grid]:
     return {name.removeprefix(prefix): grid for name, grid in grids.items() if name.startswith(prefix)}
 
 
-def rejected(rows: Sequence[dict]) -> list[dict]:
+def rejected(rows: Sequence[Row]) -> list[Row]:
     """The rows whose test, after Holm's correction, rejects chance."""
     return [row for row in rows if row["p_holm"] is not None and row["p_holm"] < REJECTED]
 
@@ -274,7 +274,7 @@ def number(value: float, sign: str = "") -> str:
     return f"{value:{sign}.3g}".replace("-", "−")
 
 
-def unanswered(question: Mapping[str, object], missing: Sequence[str]) -> dict[str, object]:
+def unanswered(question: Mapping[str, Any], missing: Sequence[str]) -> dict[str, Any]:
     """A question without an answer says why."""
     why = f"needs {' and '.join(missing)}, which this atlas does not have."
     return {**question, "rows": [], "n": 0, "how": None, "why": why}
@@ -292,4 +292,4 @@ def _spearman(scores: Grid | None, shares: Float[np.ndarray, "layer head"]) -> f
     one, other = array(scores)[known], shares[known]
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return None
-    return float(spearmanr(one, other).statistic)
+    return float(cast(Any, spearmanr(one, other)).statistic)

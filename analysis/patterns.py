@@ -1,6 +1,7 @@
 """Which pattern each head shows on how many inputs (Kovaleva, section 4.1), as a trained network sees it."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
-from headscope.contracts import ChildRun, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
+from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
@@ -26,6 +27,12 @@ class PatternShares(Analysis):
     """
 
     kind = ("glue", "segments", "treebank_tokens")
+    counts: Tensor
+    sure: Tensor
+    inputs: Tensor
+    no_number: Tensor
+    resampled_counts: Tensor
+    resampled_inputs: Tensor
 
     def __init__(
         self, facts: Facts, classifier: nn.Module, confidence: float = 0.5, replicates: int = 200, seed: int = 0
@@ -45,8 +52,8 @@ class PatternShares(Analysis):
         self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
-        weights = poisson_weights(batch.index, self.replicates, self.seed)
-        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.tuned_maps.flatten(1, 2)])]
+        weights = poisson_weights(batch.input_index, self.replicates, self.seed)
+        compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for place, maps in enumerate(compared):
             sure, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
             self.no_number += (~sure.isfinite()).sum()
@@ -63,7 +70,7 @@ class PatternShares(Analysis):
         classes: Int[Tensor, "batch token"],
     ) -> tuple[Float[Tensor, "batch map"], Float[Tensor, "batch outcome map"]]:
         """How sure the network is of each map, and its class, or that it abstains, as one of several zeros."""
-        sure, found = self.classifier.probabilities(maps, real, classes).max(-1)
+        sure, found = cast(Classifier, self.classifier).probabilities(maps, real, classes).max(-1)
         outcome = torch.where(sure >= self.confidence, found, len(CLASSES))
         numbers = torch.arange(len(OUTCOMES), device=outcome.device)
         return sure, (outcome[:, None] == numbers[:, None]).to(sure.dtype)

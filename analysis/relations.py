@@ -1,7 +1,6 @@
 """Dependency relations by single heads (Clark, section 4.2, Table 1)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +25,14 @@ class RelationHeads(DrawsMaps):
     """How often the word that a head attends to most is the gold head, per relation, head and direction."""
 
     kind = "treebank"
+    members: Tensor
+    is_possessive: Tensor
+    correct: Tensor
+    count: Tensor
+    offset_correct: Tensor
+    both_correct: Tensor
+    resampled_correct: Tensor
+    resampled_count: Tensor
 
     def __init__(
         self,
@@ -64,7 +71,7 @@ class RelationHeads(DrawsMaps):
         right = (predicted == heads[:, None]).float()
         member = self.members[relations] * (heads > 0)[..., None]  # (batch, word, row)
         by_offset = offset_right(heads)
-        fold = (batch.index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
+        fold = (batch.input_index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
 
         sentence_right, sentence_count = right @ member, member.sum(1)
         self.correct += torch.einsum("bf,bmr->fmr", fold, sentence_right)
@@ -74,7 +81,7 @@ class RelationHeads(DrawsMaps):
         self.both_correct += (right.transpose(0, 1).flatten(1) @ at_offset.flatten(0, 1).flatten(1)).unflatten(
             1, (len(OFFSETS), -1)
         )
-        weights = poisson_weights(batch.index, self.replicates, self.seed)
+        weights = poisson_weights(batch.input_index, self.replicates, self.seed)
         self.resampled_correct += (weights @ sentence_right.flatten(1)).view_as(self.resampled_correct)
         self.resampled_count += weights @ sentence_count
         self.keep_maps(batch)
@@ -116,7 +123,7 @@ class RelationHeads(DrawsMaps):
     def _least(self, place: int) -> int:
         return 1 if self.names[place] == ALL else max(1, self.min_count)
 
-    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> Row:
         """The best head of a relation beside the best fixed offset."""
         correct, count = self.correct[:, :, place], self.count[:, place]
         best = int(correct.sum(0).argmax())

@@ -7,6 +7,7 @@ does not grow with the data.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ def poisson_weights(index: Int[Tensor, "input"], replicates: int, seed: int) -> 
     """How often each input counts in each replicate."""
     replicate = torch.arange(replicates, device=index.device)[:, None]
     uniform = mixed_bits(mixed_bits(index + (seed << 32))[None] ^ mixed_bits(replicate + 1)) / 2.0**31
-    return sum((uniform > chance).float() for chance in POISSON)
+    return cast(Tensor, sum((uniform > chance).float() for chance in POISSON))  # of several, so never the 0 of none
 
 
 def mixed_bits(number: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

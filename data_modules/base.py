@@ -32,12 +32,12 @@ from headscope.data_modules.batches.map_store import missing_shards, open_stores
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.errors import ConfigError, InputError, require_choice
+from headscope.errors import ConfigError, InputError, given, require_choice
 from headscope.files import files_sha256, once
 
 log = logging.getLogger(__name__)
 SPLITS_OF_STAGE = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",)}
-HostBatch = dict[str, Tensor | dict[str, Tensor] | int]
+HostBatch = dict[str, Any]  # tensors by name, those of gold one level below, and a number where a batch is shared
 
 
 class AttentionDataModule(pl.LightningDataModule):
@@ -164,10 +164,10 @@ class AttentionDataModule(pl.LightningDataModule):
         return {}
 
     def _vector_source(self) -> dict[str, Any] | None:
-        if not self.vectors:
+        table = self.read_vectors()
+        if not self.vectors or not table:
             return None
         words = [word for examples in self.read_examples().values() for example in examples for word in example.words]
-        table = self.read_vectors()
         known = sum(row != 0 for row in table.rows(words))
         return {
             "files": {str(file): files_sha256([file]) for file in self.vectors.files},
@@ -177,7 +177,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
-        device = self.trainer.strategy.root_device
+        trainer = given(self.trainer, "a trainer")
+        device = trainer.strategy.root_device
         if self.tuned:
             self.tuned.load().to(device)
         if vectors := self.read_vectors():
@@ -185,7 +186,7 @@ class AttentionDataModule(pl.LightningDataModule):
         if self.words.outputs and self.cache:
             for name in SPLITS_OF_STAGE[stage]:
                 self._store(name, device)
-            self.trainer.strategy.barrier("map store")
+            trainer.strategy.barrier("map store")
         elif self.words.outputs:
             self.encoder.load().to(device)
 
@@ -193,7 +194,7 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(split, self.words, self.cache_dir, str(self.trainer.precision))
+        stores = open_stores(split, self.words, self.cache_dir, str(given(self.trainer, "a trainer").precision))
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)
@@ -229,7 +230,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def state_dict(self) -> dict[str, int]:
         """Where a resumed run goes on: its workers read ahead before Lightning says which epoch it is."""
-        return {"epoch": self.trainer.fit_loop.epoch_progress.current.processed}
+        epochs: Any = given(self.trainer, "a trainer").fit_loop.epoch_progress.current
+        return {"epoch": epochs.processed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.first_epoch = state["epoch"]
@@ -260,7 +262,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def _rank(self) -> tuple[int, int]:
         """The number of this process, from 0, and how many there are."""
-        return self.trainer.global_rank, self.trainer.world_size
+        trainer = given(self.trainer, "a trainer")
+        return trainer.global_rank, trainer.world_size
 
     def _loader(self, split: Split, batches: Sampler, collate_fn: Callable[[list[Row]], HostBatch] = collate) -> DataLoader:
         return DataLoader(

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -39,7 +40,7 @@ class DocumentDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         files = progress(self.files(), "reading")
-        documents = [document for file in files for document in READERS[suffix_of(file)](file)][: self.limit]
+        documents = [document for file in files for document in READERS[cast(str, suffix_of(file))](file)][: self.limit]
         if not documents:
             raise DataError(f"{self.path}: expected at least one document, found none.")
         tokenizer = self.encoder.tokenizer()
@@ -109,7 +110,7 @@ def part_of(document: Document, start: int, end: int) -> Document:
 
 
 def _moved(m: Mention, by: int) -> Mention:
-    return Mention(**vars(m) | {"start": m.start - by, "end": m.end - by, "head": m.head - by})
+    return replace(m, start=m.start - by, end=m.end - by, head=m.head - by)
 
 
 def example(document: Document, number: int) -> Example:

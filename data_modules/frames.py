@@ -13,7 +13,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
-from headscope.data_modules.readers.framenet import FrameExample, Span, framenet_files, read_framenet
+from headscope.data_modules.readers.framenet import Element, FrameExample, Span, framenet_files, read_framenet
 from headscope.errors import DataError, require_limit
 from headscope.progress import progress
 
@@ -125,9 +125,9 @@ def filtered(
     return examples, removed
 
 
-def _keeping(example: FrameExample, wanted: Callable) -> FrameExample | None:
+def _keeping(example: FrameExample, wanted: Callable[[Element], bool]) -> FrameExample | None:
     elements = tuple(element for element in example.elements if wanted(element))
-    return FrameExample(**vars(example) | {"elements": elements}) if elements else None
+    return replace(example, elements=elements) if elements else None
 
 
 def word_range(example: FrameExample, span: Span) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from headscope.data_modules.readers.features import special_features
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, Task, read_hub, read_tsv, task_folder
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
 from headscope.data_modules.segments import token_classes
-from headscope.errors import ConfigError, require_choice, require_limit
+from headscope.errors import ConfigError, given, require_choice, require_limit
 from headscope.files import local_path
 from headscope.progress import progress
 
@@ -50,16 +50,18 @@ class GlueDataModule(AttentionDataModule):
         self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
 
     def files(self) -> list[Path]:
-        names = () if self.from_hub else ("train.tsv", self.task.dev_file)
-        return [self.folder / name for name in names if (self.folder / name).is_file()]
+        if self.folder is None:
+            return []
+        return [file for name in ("train.tsv", self.task.dev_file) if (file := self.folder / name).is_file()]
 
     def read(self) -> dict[str, list[Example]]:
-        splits = read_hub(self.name, self.task, self.limit) if self.from_hub else self._read_folder()
+        name = given(self.name, "data.task")
+        splits = self._read_folder(self.folder) if self.folder else read_hub(name, self.task, self.limit)
         return splits | ({"test": splits[self.test_on]} if self.test_on in splits else {})
 
-    def _read_folder(self) -> dict[str, list[Example]]:
+    def _read_folder(self, folder: Path) -> dict[str, list[Example]]:
         names = {"train": "train.tsv", "val": self.task.dev_file}
-        present = {split: self.folder / name for split, name in names.items() if (self.folder / name).is_file()}
+        present = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
         return {split: read_tsv(file, self.task, self.limit) for split, file in present.items()}
 
     def facts(self) -> Facts:
@@ -95,4 +97,4 @@ def require_task(facts: Facts) -> Task:
     """The task of the data; an error where the data is of another kind."""
     if facts.kind != GlueDataModule.kind:
         raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts.kind}.")
-    return TASKS[facts.task]
+    return TASKS[given(facts.task, "the name of a task")]

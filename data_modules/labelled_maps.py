@@ -21,7 +21,7 @@ from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
 from headscope.data_modules.patterns.maps import pattern_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
-from headscope.errors import ConfigError, InputError, require_choice
+from headscope.errors import ConfigError, InputError, given, require_choice
 from headscope.files import files_sha256, local_path, once
 
 log = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ class PatternDataModule(pl.LightningDataModule):
         """For every process the whole of each batch: small as it is, its norms and drawn changes are then those of one."""
         split = self.read_splits()["train"]
         labelled_maps = sum(item.name is not None for item in split.items) or len(split)
-        epochs = round(self.synthetic_until * (self.trainer.max_epochs or 1))
+        epochs = round(self.synthetic_until * (given(self.trainer, "a trainer").max_epochs or 1))
         batches = LabelledLast(split.lengths, labelled_maps, self.batch_size, self.seed, epochs)
         return self._loader(split, batches)
 
@@ -216,10 +216,8 @@ class PatternDataModule(pl.LightningDataModule):
         return self._evaluation_loader("test")
 
     def _evaluation_loader(self, name: str) -> DataLoader:
-        split = self.read_splits()[name]
-        return self._loader(
-            split, BudgetSampler(split.lengths, self.budget, self.trainer.global_rank, self.trainer.world_size)
-        )
+        split, trainer = self.read_splits()[name], given(self.trainer, "a trainer")
+        return self._loader(split, BudgetSampler(split.lengths, self.budget, trainer.global_rank, trainer.world_size))
 
     def _loader(self, split: MapSplit, batches: Sampler) -> DataLoader:
         return DataLoader(
@@ -235,7 +233,7 @@ class PatternDataModule(pl.LightningDataModule):
 class EncoderSet(dict[str, FrozenEncoder]):
     """Encoders by name, equal to others that compute the same."""
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[tuple[str, str], ...]:
         return tuple((name, str(encoder.identity())) for name, encoder in self.items())
 
     def __hash__(self) -> int:

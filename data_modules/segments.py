@@ -3,7 +3,7 @@
 import logging
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -65,7 +65,7 @@ class SegmentDataModule(AttentionDataModule):
         if self.encoder.masks_tokens:
             masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, index])
             inputs["labels"] = np.where(masked, ids, IGNORE)
-            ids = np.where(masked, tokenizer.mask_token_id, ids)
+            ids = np.where(masked, cast(int, tokenizer.mask_token_id), ids)
         example = Example((), {"token_class": classes[ids]})
         return Encoded(example, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 

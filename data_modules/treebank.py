@@ -97,8 +97,8 @@ def sentences_to_draw(items: list[Encoded]) -> list[DrawnInput]:
         index = max(missing_in, key=lambda index: len(missing_in[index]))
         seen = missing_in.pop(index)
         missing_in = {other: left - seen for other, left in missing_in.items() if left - seen}
-        gold = {name: tuple(items[index].example.gold[name][1:].tolist()) for name in ("governors", "relations")}
-        found.append(DrawnInput(index, items[index].example.words, **gold))
+        governors, relations = (tuple(items[index].example.gold[name][1:].tolist()) for name in ("governors", "relations"))
+        found.append(DrawnInput(index, items[index].example.words, governors, relations))
     return found
 
 

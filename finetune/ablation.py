@@ -7,6 +7,7 @@ gradients (Michel et al. 2019), which one backward pass gives.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -19,6 +20,7 @@ from headscope.finetune.head_mask import Head, disabled, heads_of_layers
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]
+Layer = Any  # one like BERT's; torch knows the parts of a module as tensors or modules only
 
 
 def is_fast(model: PreTrainedModel) -> bool:
@@ -58,10 +60,15 @@ def _one_pass_each(
     return torch.stack(rows)
 
 
+def layers_of(model: PreTrainedModel) -> Any:
+    """The layers of a model that `is_fast` knows."""
+    return cast(Any, model.base_model).encoder.layer
+
+
 def layer_inputs(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch token size"]]:
     """What each layer gets in an undisturbed pass."""
     seen: list[Tensor] = []
-    layers = model.base_model.encoder.layer
+    layers = layers_of(model)
     hooks = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in layers]
     try:
         model.base_model(**inputs)
@@ -80,7 +87,7 @@ def _tail(
     how: str,
 ) -> Float[Tensor, "variant batch output"]:
     """The layer of a number, from 0, with its variants of attention, and all layers above it."""
-    layers = model.base_model.encoder.layer
+    layers = layers_of(model)
     last = len(layers) - 1
     queries = 1 if number == last else states[number].shape[1]
     attended = changed(layers[number], states[number], real, queries, how)  # (variant, batch, query, size)
@@ -92,7 +99,7 @@ def _tail(
     return first_token_logits(model, hidden).unflatten(0, (variants, batch))
 
 
-def run_layer(layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int) -> Tensor:
+def run_layer(layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int) -> Tensor:
     """A layer as it is, for its first queries only."""
     context, _ = heads_context(layer, hidden, real, queries)
     attended = layer.attention.output(context.transpose(1, 2).flatten(2), hidden[:, :queries])
@@ -100,7 +107,7 @@ def run_layer(layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"
 
 
 def heads_context(
-    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int
+    layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int
 ) -> tuple[Float[Tensor, "batch head query size"], Float[Tensor, "batch head token size"]]:
     """What each head brings to its queries, and its values."""
     attention = layer.attention.self
@@ -111,7 +118,7 @@ def heads_context(
 
 
 def _disabled_context(
-    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+    layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
 ) -> tuple[Tensor, Tensor]:
     """The context of every head as it is, and as it would be were the head disabled."""
     context, value = heads_context(layer, hidden, real, hidden.shape[1] if how == "mean" else queries)
@@ -125,7 +132,7 @@ def _disabled_context(
 
 
 def _changed_heads(
-    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+    layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
 ) -> Float[Tensor, "head batch query size"]:
     """What attention hands on, once for each disabled head: only that head's slice of the projection differs."""
     context, instead = _disabled_context(layer, hidden, real, queries, how)
@@ -137,7 +144,7 @@ def _changed_heads(
 
 
 def _changed_layer(
-    layer: nn.Module, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
+    layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
 ) -> Float[Tensor, "1 batch query size"]:
     _, instead = _disabled_context(layer, hidden, real, queries, how)
     return layer.attention.output(instead.transpose(1, 2).flatten(2), hidden[:, :queries])[None]
@@ -146,7 +153,7 @@ def _changed_layer(
 def first_token_logits(model: PreTrainedModel, hidden: Float[Tensor, "batch 1 size"]) -> Float[Tensor, "batch output"]:
     """What the model's own head makes of the first token."""
     pooler = getattr(model.base_model, "pooler", None)
-    return model.classifier(pooler(hidden) if pooler is not None else hidden)
+    return cast(Any, model).classifier(pooler(hidden) if pooler is not None else hidden)
 
 
 def head_importance(
@@ -154,7 +161,7 @@ def head_importance(
 ) -> Float[Tensor, "batch layer head"]:
     """|d loss / d gate| of each input, where a gate of 1 multiplies what a head brings: the effect of turning it down."""
     layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
-    before = model.config._attn_implementation
+    before: Any = model.config._attn_implementation
     # Copies, since tensors made in inference mode cannot take part in a backward pass.
     with torch.inference_mode(False), torch.enable_grad():
         inputs, labels = {name: tensor.clone() for name, tensor in inputs.items()}, labels.clone()

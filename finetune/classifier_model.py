@@ -7,7 +7,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig, P
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.readers.glue import Task
-from headscope.errors import ConfigError, InputError, require_choice
+from headscope.errors import ConfigError, InputError, given, require_choice
 
 INITS = ("pretrained", "normal")
 STANDARD_DEVIATION = 0.02
@@ -60,7 +60,7 @@ def dropout_rates(config: PreTrainedConfig) -> list[str]:
 
 def require_labels(files: ModelFiles, expected: dict[int, str]) -> None:
     """Refuse a model that was trained for other labels, or the same in another order; unnamed labels pass."""
-    named = files.config().id2label
+    named = given(files.config().id2label, f"{files.folder}: id2label")
     unnamed = all(str(name).startswith("LABEL_") for name in named.values())
     if not unnamed and {int(number): name for number, name in named.items()} != expected:
         found, wanted = (", ".join(map(str, labels.values())) for labels in (named, expected))

@@ -1,8 +1,9 @@
 """What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
@@ -15,7 +16,7 @@ from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Quanti
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.glue import require_task
-from headscope.errors import ConfigError, require_choice
+from headscope.errors import ConfigError, given, require_choice
 from headscope.files import appears_whole
 from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
 from headscope.finetune.classifier_model import load_classifier
@@ -75,14 +76,15 @@ class DisableSweep(pl.LightningModule):
         self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         self.importance = importance and units == "heads"
-        if facts.encoder.init != "pretrained":
-            raise ConfigError(f"encoder.init={facts.encoder.init}: only a trained model can be swept.")
-        named = [ModelFiles(spec) for spec in (facts.encoder, *map(facts.encoder.at, checkpoints))]
+        encoder = given(facts.encoder, "an encoder")
+        if encoder.init != "pretrained":
+            raise ConfigError(f"encoder.init={encoder.init}: only a trained model can be swept.")
+        named = [ModelFiles(spec) for spec in (encoder, *map(encoder.at, checkpoints))]
         different = {(files.folder, files.change): files for files in named}.values()
         self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
         self.identity = f"{units} {how} {self.importance} {[files.checksum() for files in different]}"
         self.seen = PerInput("labels", "outputs", "importance")
-        self.found: dict[str, object] = {}
+        self.found: dict[str, Any] = {}
 
     def _open(self, spec: EncoderSpec) -> PreTrainedModel:
         model = load_classifier(spec, self.task, self.seed, trained=True).eval().requires_grad_(False)
@@ -92,29 +94,33 @@ class DisableSweep(pl.LightningModule):
         return model
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        file = self.folder / f"{digest(self.identity, batch.inputs['input_ids'])}.npz"
+        file = self.folder / f"{digest(self.identity, batch.encoder_inputs['input_ids'])}.npz"
         if file.is_file():
             with np.load(file, allow_pickle=False) as stored:
                 parts = {name: torch.from_numpy(stored[name]).to(self.device) for name in stored.files}
         else:
             parts = self._compute(batch)
+            arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in parts.items()}
             with appears_whole(file) as draft:
-                np.savez(draft, **{name: tensor.cpu().numpy() for name, tensor in parts.items()})
-        self.seen.update(batch.index, labels=batch.gold["label"].squeeze(1), **parts)
+                np.savez(draft, **arrays)
+        self.seen.update(batch.input_index, labels=batch.gold["label"].squeeze(1), **parts)
 
     def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
-        labels = batch.gold["label"].squeeze(1)
+        labels, inputs = batch.gold["label"].squeeze(1), batch.encoder_inputs
         outputs, importance = [], []
-        for model in self.models:
-            changed = UNITS[self.units](model, batch.inputs, self.how).flatten(0, -3)
-            outputs.append(torch.cat([model(**batch.inputs).logits[None], changed]).float())
+        for model in self._each():
+            changed = UNITS[self.units](model, inputs, self.how).flatten(0, -3)
+            outputs.append(torch.cat([model(**inputs).logits[None], changed]).float())
             if self.importance:
-                importance.append(head_importance(model, batch.inputs, labels, self.task).flatten(1))
+                importance.append(head_importance(model, inputs, labels, self.task).flatten(1))
         nothing = torch.zeros(len(labels), 0, device=labels.device)
         return {
             "outputs": torch.stack(outputs).permute(2, 0, 1, 3),  # (batch, model, baseline and units, output)
             "importance": torch.stack(importance).mean(0) if importance else nothing,
         }
+
+    def _each(self) -> Iterable[PreTrainedModel]:
+        return cast(Iterable[PreTrainedModel], self.models)  # torch knows them as modules
 
     def on_test_epoch_end(self) -> None:
         _, labels, outputs, importance = self.seen.rows().values()
@@ -146,7 +152,8 @@ class DisableSweep(pl.LightningModule):
             "worst_change": float(found["changes"].min()),
         }
         if found["importance"] is not None and np.ptp(found["changes"]) > 0:
-            metrics["importance_rank_correlation"] = float(spearmanr(found["importance"], -found["changes"]).statistic)
+            ranks: Any = spearmanr(found["importance"], -found["changes"])
+            metrics["importance_rank_correlation"] = float(ranks.statistic)
         return metrics
 
     def findings(self) -> Findings:
@@ -177,7 +184,7 @@ class DisableSweep(pl.LightningModule):
             "metric": self.task.metrics[0],
             "baseline": self.found["baseline"],
             "checkpoints": len(self.models),
-            "path": "fast" if all(map(is_fast, self.models)) else "one full pass each",
+            "path": "fast" if all(map(is_fast, self._each())) else "one full pass each",
         }
 
     def _name(self, index: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -13,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_wit
 from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all, seed_epoch
 from headscope.data_modules.glue import require_task
+from headscope.errors import given
 from headscope.files import appears_whole
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import prediction_rows, task_scores
@@ -38,7 +40,7 @@ class GlueClassifier(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.task = require_task(facts)
-        self.model: PreTrainedModel = load_classifier(facts.encoder, self.task, seed, dropout=dropout)
+        self.model: PreTrainedModel = load_classifier(given(facts.encoder, "an encoder"), self.task, seed, dropout=dropout)
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
@@ -46,7 +48,7 @@ class GlueClassifier(pl.LightningModule):
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
         with self._heads():
-            return self.model(**batch.inputs).logits
+            return self.model(**batch.encoder_inputs).logits
 
     @contextmanager
     def _heads(self) -> Iterator[None]:
@@ -75,7 +77,7 @@ class GlueClassifier(pl.LightningModule):
         return loss
 
     def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        self.predictions.update(batch.index, logits=self(batch), labels=batch.gold["label"].squeeze(1))
+        self.predictions.update(batch.input_index, logits=self(batch), labels=batch.gold["label"].squeeze(1))
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         self.validation_step(batch, batch_idx)
@@ -99,7 +101,7 @@ class GlueClassifier(pl.LightningModule):
         """What the model says of each dev example, as a file."""
         return Findings(files={"predictions.csv": self.rows})
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> dict[str, Any]:
         named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         decayed = [parameter for name, parameter in named if not any(part in name for part in NOT_DECAYED)]
         others = [parameter for name, parameter in named if any(part in name for part in NOT_DECAYED)]
@@ -123,8 +125,8 @@ class SaveModel(pl.Callback):
     def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not self.trained or not trainer.is_global_zero:
             return
-        encoder = trainer.datamodule.encoder
+        encoder = cast(Any, trainer).datamodule.encoder
         tokenizer = AutoTokenizer.from_pretrained(encoder.folder, trust_remote_code=encoder.spec.trust_remote_code)
         with appears_whole(self.folder) as draft:
-            pl_module.model.save_pretrained(draft)
+            cast(GlueClassifier, pl_module).model.save_pretrained(draft)
             tokenizer.save_pretrained(draft)

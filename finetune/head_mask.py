@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -24,7 +25,7 @@ def disabled(model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = 
     mean: every query gets the head's mean row over the real queries of the input.
     """
     mask = HeadMask(model, heads, how)
-    before = model.config._attn_implementation
+    before: Any = model.config._attn_implementation
     hooks = [
         model.base_model.register_forward_pre_hook(mask.start),
         model.base_model.register_forward_hook(mask.stop, always_call=True),
@@ -73,7 +74,7 @@ class HeadMask:
 
 def require_heads(heads: Iterable[Sequence[int]], layers: int, per_layer: int) -> list[Head]:
     """The heads as (layer, head); an error for one that is not there."""
-    found = [tuple(head) for head in heads]
+    found = [cast(Head, tuple(head)) for head in heads]
     for head in found:
         if len(head) != 2 or not 1 <= head[0] <= layers or not 1 <= head[1] <= per_layer:
             raise ConfigError(f"head {list(head)}: expected [layer, head] from [1, 1] to [{layers}, {per_layer}].")
@@ -120,7 +121,7 @@ class DisableHeads(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self.scope = ExitStack()
-        self.scope.enter_context(disabled(pl_module.model, self.heads, self.how))
+        self.scope.enter_context(disabled(cast(Any, pl_module).model, self.heads, self.how))
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self._release()

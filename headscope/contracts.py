@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from headscope.errors import ConfigError, require_choice
 
@@ -103,7 +103,7 @@ class Facts:
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
     drawn: tuple[DrawnInput, ...] = ()
-    filters: Mapping[str, int] = field(default_factory=dict)  # what each filter of the reader removed
+    filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
     patterns: PatternFacts | None = None
 
 
@@ -160,14 +160,14 @@ class HeadValues:
     high: Grid | None = None
     p: Grid | None = None
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Row]:
         """One row per head, from 1, as heads.csv has them; columns that are not known are not there."""
         columns = {name: grid for name in NUMBERS if (grid := getattr(self, name)) is not None}
         for layer, values in enumerate(self.value):
             for head in range(len(values)):
                 cells = {name: number(grid[layer][head]) for name, grid in columns.items()}
-                if cells.get("n") is not None:
-                    cells["n"] = int(cells["n"])
+                if (count := cells.get("n")) is not None:
+                    cells["n"] = int(count)
                 yield {"layer": layer + 1, "head": head + 1, "quantity": self.quantity.name, **cells}
 
 
@@ -175,13 +175,13 @@ class HeadValues:
 class Findings:
     """What a module found: named numbers, tables, per-head quantities by name, data of drawings, and files of rows."""
 
-    metrics: Mapping[str, float | None] = field(default_factory=dict)
-    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    heads: Mapping[str, HeadValues] = field(default_factory=dict)
-    drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    files: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
+    heads: Mapping[str, HeadValues] = field(default_factory=dict[str, HeadValues])
+    drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
+    files: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
 
-    def head_rows(self) -> list[dict[str, Any]]:
+    def head_rows(self) -> list[Row]:
         """The rows of heads.csv."""
         return [row for values in self.heads.values() for row in values.rows()]
 
@@ -207,9 +207,9 @@ class Source:
     examples: Mapping[str, int]  # by split
     tuned_encoder: Mapping[str, Any] | None = None
     vectors: Mapping[str, Any] | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    words_without_pieces: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    words_without_pieces: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -217,11 +217,11 @@ class Provenance(Source):
     """All that decides the numbers of a run: the source, and the command, configuration, code and machine."""
 
     command: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seed: int = 0
     git: Mapping[str, Any] | None = None
-    packages: Mapping[str, str | None] = field(default_factory=dict)
-    hardware: Mapping[str, Any] = field(default_factory=dict)
+    packages: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    hardware: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
 
     def as_source(self) -> Source:
@@ -237,9 +237,9 @@ class RunResults:
     metrics: Mapping[str, float | None]
     tables: Mapping[str, Sequence[Row]]
     provenance: Provenance
-    quantities: Mapping[str, Quantity] = field(default_factory=dict)
-    drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    runs: Mapping[str, str] = field(default_factory=dict)
+    quantities: Mapping[str, Quantity] = field(default_factory=dict[str, Quantity])
+    drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
+    runs: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_json(self) -> dict[str, Any]:
         """Plain content for JSON; numbers that are not defined become null."""
@@ -292,9 +292,9 @@ def defined(value: Any) -> Any:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, Mapping):
-        return {key: defined(part) for key, part in value.items()}
+        return {key: defined(part) for key, part in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [defined(part) for part in value]
+        return [defined(part) for part in cast("Sequence[Any]", value)]
     return value
 
 

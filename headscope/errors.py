@@ -2,6 +2,9 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 
 class InputError(Exception):
@@ -29,6 +32,13 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """The near matches of a misspelt name as the end of a sentence, or nothing."""
     near = difflib.get_close_matches(wrong, sorted(set(known)), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else "."
+
+
+def given(value: Value | None, what: str) -> Value:
+    """What may be missing elsewhere and is needed here."""
+    if value is None:
+        raise InputError(f"{what} is needed here, found none.")
+    return value
 
 
 def require_choice(key: str, value: object, choices: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -92,7 +92,7 @@ def file_sha256(file: Path) -> str:
 
 
 @contextmanager
-def appears_whole(path: Path) -> Iterator[Path]:
+def appears_whole(path: Path) -> Generator[Path, None, None]:
     """A draft beside the path, a file or folder that the caller makes; it takes the path's name once the block is through.
 
     A reader sees the old content or the new, and a run that is stopped leaves nothing half-written.
@@ -116,7 +116,7 @@ def write_atomically(file: Path, content: bytes) -> None:
         draft.write_bytes(content)
 
 
-def write_json(file: Path, content: object) -> None:
+def write_json(file: Path, content: Any) -> None:
     """Write indented JSON; numbers that are not defined are refused."""
     write_atomically(file, (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
@@ -126,7 +126,7 @@ def read_json(file: Path) -> Any | None:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def write_csv(file: Path, rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
+def write_csv(file: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Write tidy CSV; what a row does not know stays empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")

@@ -62,12 +62,12 @@ def _with_lines(items: Iterable[Item], description: str) -> Iterator[Item]:
         bar.advance(task)
 
 
-def _bar(**options: object) -> Progress:
+def _bar(transient: bool = False) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeLeft())
-    return Progress(*columns, console=Console(stderr=True), **options)
+    return Progress(*columns, console=Console(stderr=True), transient=transient)
 
 
-def _total(items: Iterable, each: int) -> int | None:
+def _total(items: Iterable[Item], each: int) -> int | None:
     return len(items) * each if isinstance(items, Sized) else None
 
 

@@ -1,6 +1,7 @@
 """What all probes share: Adam with linear decay, and scores named by the part of the data."""
 
 from abc import abstractmethod
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -50,8 +51,8 @@ class Probe(pl.LightningModule):
     def on_test_epoch_end(self) -> None:
         self.log_dict({f"test/{name}": value.float() for name, value in self.scores().items()})
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> dict[str, Any]:
         optimizer = torch.optim.Adam(self.parameters(), lr=self.lr)
-        steps = self.trainer.estimated_stepping_batches
+        steps = cast(int, self.trainer.estimated_stepping_batches)
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1 / max(1, steps), total_iters=steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": decay, "interval": "step"}}

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -143,11 +144,11 @@ def agreement_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> li
     for quantity in quantities:
         for run in others:
             pairs = {
-                head: (value, run.heads[quantity][head])
+                head: (value, after)
                 for head, value in first.heads[quantity].items()
-                if value is not None and run.heads[quantity][head] is not None
+                if value is not None and (after := run.heads[quantity][head]) is not None
             }
-            rows.append({"quantity": quantity, "run": run.label} | agreement(pairs))
+            rows.append({"quantity": quantity, "run": run.label, **agreement(pairs)})
     return [{key: value for key, value in row.items() if key != "run"} for row in rows] if len(runs) == 2 else rows
 
 
@@ -170,7 +171,7 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Rank correlation; None where the heads are few or all alike."""
     if len(one) < FEWEST_HEADS or len(set(one)) == 1 or len(set(other)) == 1:
         return None
-    return float(spearmanr(one, other).statistic)
+    return float(cast(Any, spearmanr(one, other)).statistic)
 
 
 def head_differences(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> dict[str, HeadValues]:

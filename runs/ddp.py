@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from subprocess import Popen
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from lightning_fabric.plugins.environments import LightningEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, given
 from headscope.runs.cli import SHOW_TRACEBACK
 
 STARTED_BY = "HEADSCOPE_STARTED_BY"
@@ -35,7 +36,7 @@ class WatchedDDP(DDPStrategy):
 
     def configure_ddp(self) -> None:
         # What learns nothing by gradients has none to share, and DDP refuses it.
-        if any(parameter.requires_grad for parameter in self.model.parameters()):
+        if any(parameter.requires_grad for parameter in given(self.model, "a model").parameters()):
             super().configure_ddp()
 
 
@@ -44,12 +45,12 @@ class WatchedLauncher(_SubprocessScriptLauncher):
 
     children: list[Popen] = []
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.procs = WatchedLauncher.children
         self.ended = False
 
-    def launch(self, function: Callable, *arguments: object, **options: object) -> object:
+    def launch(self, function: Callable, *arguments: Any, **options: Any) -> Any:
         if not self.cluster_environment.creates_processes_externally:
             self._start()
         elif STARTED_BY in os.environ:

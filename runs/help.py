@@ -52,7 +52,7 @@ def known_groups() -> list[str]:
     return sorted({file.parent.name for file in CONF.glob("*/*.yaml")})
 
 
-def known_keys(overrides: Sequence[str]) -> dict[str, object]:
+def known_keys(overrides: Sequence[str]) -> dict[str, Any]:
     """Every key of the configuration with its value, the groups chosen as asked where that can be done."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra

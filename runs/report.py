@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -56,7 +56,7 @@ def describe(cfg: DictConfig, source: Source, seconds: float) -> Provenance:
 
 def plain_config(cfg: DictConfig) -> dict[str, Any]:
     """The configuration with every reference filled in."""
-    return OmegaConf.to_container(cfg, resolve=True)
+    return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
 
 
 def git_state() -> dict[str, Any] | None:

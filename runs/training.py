@@ -11,6 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, RichProgressBar
 from pytorch_lightning.loggers import Logger
 
 from headscope.contracts import Findings, Row, RunResults, number
@@ -20,7 +21,7 @@ from headscope.progress import watched
 from headscope.reports.terminal import show
 from headscope.runs.report import OpenRun, note_data, open_run, prepare_folder
 
-OF_TRAINING = (pl.callbacks.Checkpoint, pl.callbacks.EarlyStopping)
+OF_TRAINING = (Checkpoint, EarlyStopping)
 
 
 def run(cfg: DictConfig) -> RunResults:
@@ -59,7 +60,7 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
     callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
     if "fit" not in cfg.stages:
         callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
-    bar = [pl.callbacks.RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
+    bar = [RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
     return instantiate(
         cfg.trainer,
         callbacks=callbacks + bar,
@@ -91,8 +92,9 @@ def run_stages(
 
 def validation_score(trainer: pl.Trainer) -> dict[str, float | None]:
     """What the best checkpoint was chosen by; a later stage may measure the same again."""
-    score = getattr(trainer.checkpoint_callback, "best_model_score", None)
-    return {} if score is None else {trainer.checkpoint_callback.monitor: number(score)}
+    checkpoint: Any = trainer.checkpoint_callback
+    score = getattr(checkpoint, "best_model_score", None)
+    return {} if score is None else {checkpoint.monitor: number(score)}
 
 
 def summary(metrics: Mapping[str, float | None], cfg: DictConfig) -> list[Row]:

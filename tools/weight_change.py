@@ -22,7 +22,7 @@ def main() -> None:
     if given.rank < 1:
         parser.error(f"--rank {given.rank}: expected at least 1")
     try:
-        before, after = (FrozenEncoder(name).load().model.state_dict() for name in (given.before, given.after))
+        before, after = (FrozenEncoder(name).loaded().state_dict() for name in (given.before, given.after))
         write_atomically(given.file, save(low_rank_change(before, after, given.rank)))
     except InputError as error:
         raise SystemExit(str(error)) from None

@@ -1,6 +1,7 @@
 """Functional roles of heads (Pande et al. 2021): sieve bias scores, and a test for each head and role."""
 
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Sect
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, require_choice
 
-SieveFunction = Callable[[Mapping, Tensor, list], Tensor]
+SieveFunction = Callable[[Mapping[str, Tensor], Tensor, list[str]], Tensor]
 # The released code divides by the whole window also at the edges, and multiplies block by the row's entropy.
 RELEASED_WINDOWS = {"local": 5, "prev": 2, "next": 2}
 RELEASED_ENTROPY = ("block",)
@@ -29,6 +30,11 @@ class HeadRoles(Analysis):
     """The score of each input, head and role is kept, so that tests, corrections and curves need no second pass."""
 
     kind = ("glue", "treebank_tokens")
+    windows: Tensor
+    scores: list[Tensor]
+    defined: list[Tensor]
+    tuned: list[Tensor]
+    shuffled: Tensor
 
     def __init__(
         self,
@@ -71,11 +77,11 @@ class HeadRoles(Analysis):
         self.scores.append(self._scores(maps, weights, batch.mask))
         self.defined.append(defined)
         for number in range(self.permutations):
-            order = shuffled_columns(batch.mask, batch.index, number, self.seed)
+            order = shuffled_columns(batch.mask, batch.input_index, number, self.seed)
             columns = weights.gather(3, order[:, None, None].expand_as(weights))
             self.shuffled[number] += (self._scores(maps, columns, batch.mask) * defined[:, None]).sum(0, dtype=torch.float64)
         if self.compared:
-            self.tuned.append(self._scores(batch.tuned_maps.flatten(1, 2), weights, batch.mask))
+            self.tuned.append(self._scores(batch.flat_tuned_maps(), weights, batch.mask))
 
     def _scores(self, maps: Tensor, weights: Tensor, real: Tensor) -> Tensor:
         scores = bias_scores(maps, weights)
@@ -129,7 +135,7 @@ class HeadRoles(Analysis):
             metrics["syntactic_that_are_local"] = (
                 float(100 * both.sum() / assigned[syntactic].sum()) if assigned[syntactic].any() else float("nan")
             )
-            metrics["local_syntactic_spearman"] = float(spearmanr(means[local], means[syntactic]).statistic)
+            metrics["local_syntactic_spearman"] = float(cast(Any, spearmanr(means[local], means[syntactic])).statistic)
         return metrics | {"tau": tau}
 
     def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[Row]:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, distributed
 
+from headscope.errors import given
+
 IGNORE = -100  # gold value of ROOT and of padding
 
 
@@ -31,6 +33,24 @@ class AttentionBatch:
     def size(self) -> int:
         """How many inputs a step learns from, in all processes together."""
         return len(self.mask) if self.whole is None else self.whole
+
+    @property
+    def input_index(self) -> Int[Tensor, "batch"]:
+        """`index`, for those who cannot do without it."""
+        return given(self.index, "the index of every input")
+
+    @property
+    def encoder_inputs(self) -> dict[str, Int[Tensor, "batch _"]]:
+        """`inputs`, for those who cannot do without them."""
+        return given(self.inputs, "what the encoder gets")
+
+    def flat_maps(self) -> Float[Tensor, "batch map query key"]:
+        """The maps of all layers and heads on one axis."""
+        return given(self.maps, "data with maps").flatten(1, 2)
+
+    def flat_tuned_maps(self) -> Float[Tensor, "batch map query key"]:
+        """The same of the second model."""
+        return given(self.tuned_maps, "data with maps of a second model").flatten(1, 2)
 
 
 def mean_of_all(total: Tensor, count: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, islice
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, given
 from headscope.progress import progress
 
 NO_WORD = -1
@@ -31,7 +32,7 @@ class Example:
 
     words: tuple[str, ...]
     gold: dict[str, np.ndarray]
-    annotation: object = None
+    annotation: Any = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def encode(
             if len(ids) > max_pieces:
                 split.skipped += 1
                 continue
-            word_ids = align(ids, encoding.word_ids(index), tokenizer.cls_token_id)
+            word_ids = align(ids, encoding.word_ids(index), cast(int | None, tokenizer.cls_token_id))
             vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
             split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
             split.items.append(Encoded(example, ids, word_ids, len(example.words) + 1, vector_ids))
@@ -97,7 +98,7 @@ def encode_texts(
     texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_pieces: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray], BatchEncoding]:
     """A text or a pair, cut longest-first to what fits: its ids, what else the model gets, and all that is known of it."""
-    encoding = tokenizer(*texts, truncation="longest_first", max_length=max_pieces)
+    encoding = cast(Any, tokenizer)(*texts, truncation="longest_first", max_length=max_pieces)
     types = encoding.get("token_type_ids")
     inputs = {} if types is None else {"token_type_ids": np.array(types, dtype=np.int8)}
     return np.array(encoding["input_ids"], dtype=np.int32), inputs, encoding
@@ -128,7 +129,7 @@ def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
         if name in items[0].model_inputs:
             batch[name] = pad([item.model_inputs[name] for item in items], padding)
     if items[0].vector_ids is not None:
-        batch["vector_ids"] = pad([item.vector_ids for item in items], 0)
+        batch["vector_ids"] = pad([given(item.vector_ids, "the vector of every word") for item in items], 0)
     for name in rows[0][2]:
         batch[name] = pad_blocks([stored[name] for _, _, stored in rows])
     return batch

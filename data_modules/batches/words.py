@@ -3,7 +3,7 @@
 Maps of tokens become maps of words as in Clark, section 4.1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -58,7 +58,7 @@ class WordEncoder:
         encoder = {key: value for key, value in self.encoder.identity().items() if key not in NOT_COMPUTED_FROM}
         return [output, self.units, encoder, self.from_word if output == "maps" else self.hidden_layer]
 
-    def __call__(self, batch: dict, autocast: Autocast = nullcontext) -> dict[str, Tensor]:
+    def __call__(self, batch: Mapping[str, Any], autocast: Autocast = nullcontext) -> dict[str, Tensor]:
         """The outputs of a batch, computed in pieces that keep within the budget."""
         examples, tokens = batch["input_ids"].shape
         words, size = batch["mask"].shape[1], self.budget.examples(tokens)

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
 from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
-from headscope.errors import ConfigError, InputError, first_line
+from headscope.errors import ConfigError, InputError, first_line, given
 
 
 class LastLayerSeen(Exception):
@@ -64,6 +64,10 @@ class FrozenEncoder(nn.Module):
                 model.set_attn_implementation(IMPLEMENTATION)
             self.model = model.eval().requires_grad_(False)
         return self
+
+    def loaded(self) -> PreTrainedModel:
+        """The model itself."""
+        return given(self.load().model, "a loaded model")
 
     def checksum(self) -> str:
         """The sha256 of the weights, joined with that of their change where there is one."""
@@ -124,7 +128,8 @@ class FrozenEncoder(nn.Module):
         output = None
         try:
             with weights_go_to(counting_sink):
-                output = self.load().model(**inputs, output_hidden_states=hidden_states, output_attentions=not self._streams)
+                model = self.loaded()
+                output = model(**inputs, output_hidden_states=hidden_states, output_attentions=not self._streams)
         except LastLayerSeen:
             pass
         if not self._streams and output is not None:
@@ -144,7 +149,7 @@ class FrozenEncoder(nn.Module):
 def tuned_encoder(name: str | None = None, base: str | None = None, **options: Any) -> FrozenEncoder | None:
     """The second model of a comparison: a name, or what fine-tuning changed in the base; None where neither is given."""
     if name or options.get("change"):
-        return FrozenEncoder(name or base, **options)
+        return FrozenEncoder(given(name or base, "the model that tuned.change= is of"), **options)
     plain = EncoderSpec("")
     for field in ("revision", "init", "sha256"):
         if options.get(field, getattr(plain, field)) != getattr(plain, field):

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.errors import ConfigError, InputError, require_choice
+from headscope.errors import ConfigError, InputError, given, require_choice
 
 OBJECTIVES = {"masked_lm": AutoModelForMaskedLM, "classification": AutoModelForSequenceClassification}
 
@@ -51,7 +51,7 @@ class GradientEncoder(FrozenEncoder):
             if "Unrecognized configuration class" in str(error.__cause__):  # an architecture without such a head
                 raise InputError(f"{self.name}: {self._way_out()}") from error
             raise
-        if missing or (self.objective == "classification" and model.config.num_labels < 2):
+        if missing or (self.objective == "classification" and (model.config.num_labels or 0) < 2):
             raise InputError(f"{self.name}: {self._way_out()}")
         return model
 
@@ -75,18 +75,20 @@ class GradientEncoder(FrozenEncoder):
         """Give each layer's gradient map to the sink."""
         if hidden_states:
             raise ConfigError("data.hidden_layer: a gradient encoder gives no hidden states.")
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        tensors = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
         weights: list[Tensor] = []
         # Copies, since tensors made in inference mode cannot take part in a backward pass.
         with torch.inference_mode(False), torch.enable_grad(), weights_go_to(lambda layer: weights.append(followed(layer))):
-            inputs = {name: tensor.clone() for name, tensor in given.items() if tensor is not None}
-            logits = self.load().model(**inputs).logits.float()
-            loss = masked_loss(logits, labels.clone()) if self.masks_tokens else own_class_loss(logits)
+            inputs = {name: tensor.clone() for name, tensor in tensors.items() if tensor is not None}
+            logits = self.loaded()(**inputs).logits.float()
+            masked = given(labels, "the masked tokens").clone() if self.masks_tokens else None
+            loss = own_class_loss(logits) if masked is None else masked_loss(logits, masked)
             gradients = torch.autograd.grad(loss, weights)
         if len(gradients) != self.layers:
             raise InputError(f"{self.name}: gave the maps of {len(gradients)} layers, expected {self.layers}.")
-        for gradient in gradients if sink else ():
-            sink(gradient.abs())
+        if sink:
+            for gradient in gradients:
+                sink(gradient.abs())
 
 
 def followed(weights: Tensor) -> Tensor:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -182,9 +183,10 @@ def copy_embeddings(source: PreTrainedModel, target: PreTrainedModel) -> None:
     """Word and position embeddings go over; every other weight of the target stays as drawn."""
     positions = {name: module for name, module in source.named_modules() if name.endswith(POSITION_EMBEDDINGS)}
     with torch.no_grad():
-        target.get_input_embeddings().weight.copy_(source.get_input_embeddings().weight)
-        for name, module in positions.items():
-            target.get_submodule(name).weight.copy_(module.weight)
+        pairs = [(target.get_input_embeddings(), source.get_input_embeddings())]
+        pairs += [(target.get_submodule(name), module) for name, module in positions.items()]
+        for to, of in cast(list[tuple[nn.Embedding, nn.Embedding]], pairs):
+            to.weight.copy_(of.weight)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, UInt8
@@ -30,7 +30,7 @@ class Shown:
         """As the encoder sees it, whole."""
         if self.split:
             return tokenizer(list(self.texts), is_split_into_words=True, verbose=False)
-        return tokenizer(*self.texts, verbose=False)
+        return cast(Any, tokenizer)(*self.texts, verbose=False)
 
 
 class SentenceMaps:

@@ -45,7 +45,7 @@ def add_change(model: nn.Module, file: Path) -> None:
         change = load_file(file)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{file}: expected a change of weights in safetensors, found something else.") from error
-    parameters = dict(model.named_parameters())
+    parameters: dict[str, Tensor] = dict(model.named_parameters())
     with torch.no_grad():
         for key, part in change.items():
             if key.endswith(RIGHT):

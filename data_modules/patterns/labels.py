@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import InputError
@@ -84,8 +85,8 @@ def _label(where: str, row: dict[str, str]) -> Label:
         if row[column] not in choices:
             expected = ", ".join(choice for choice in choices if choice)
             raise InputError(f"{where}: expected a {column} of {expected}, found {row[column]!r}.")
-    name = MapName(**{column: int(row[column]) if column in NUMBERS else row[column] for column in NAME_COLUMNS})
-    return Label(name, row["label"], int(row["pass"]))
+    cells: dict[str, Any] = {column: int(row[column]) if column in NUMBERS else row[column] for column in NAME_COLUMNS}
+    return Label(MapName(**cells), row["label"], int(row["pass"]))
 
 
 def write_labels(file: Path, labels: Iterable[Label]) -> None:

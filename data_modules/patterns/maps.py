@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ def _maps_of_input(
         yield PatternMap(
             name,
             require_finite(layers[name.layer - 1][name.head - 1], name),
-            tokenizer.convert_ids_to_tokens(ids.tolist()),
+            cast(list[str], tokenizer.convert_ids_to_tokens(ids.tolist())),
             classes[ids],
             np.array(sentence, dtype=np.int8),
         )

@@ -143,7 +143,7 @@ def wide_band(length: int, random: np.random.Generator) -> Rows:
 
 def repeated_words(length: int, random: np.random.Generator, most: float) -> Rows:
     """In some inputs broken stripes beside the diagonal, as where the sentences of a pair repeat words."""
-    away = random.integers(length // 4, length // 2 + 1)
+    away = int(random.integers(length // 4, length // 2 + 1))
     stripes = (np.eye(length, k=away) + np.eye(length, k=-away)) * (random.random((length, length)) < 0.6)
     return (random.random() < 0.4) * random.uniform(0, most) * length * stripes
 

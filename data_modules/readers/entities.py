@@ -107,7 +107,7 @@ def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
     return fields[group_field]
 
 
-def _closed(file: Path, number: int, group: str, waiting: list, index: int) -> tuple[int, int, str]:
+def _closed(file: Path, number: int, group: str, waiting: list[tuple[str, int, int]], index: int) -> tuple[int, int, str]:
     for opened in reversed(waiting):
         if opened[0] == group:
             waiting.remove(opened)

@@ -64,7 +64,7 @@ def parse_safely(file: Path) -> ElementTree.Element:
     return root
 
 
-def core_elements(root: ElementTree.Element) -> set[str] | None:
+def core_elements(root: ElementTree.Element) -> set[str | None] | None:
     """The core elements that the header of a lexical unit names; None in full text."""
     header = root.find("header")
     named = [] if header is None else list(header.iter("FE"))
@@ -72,7 +72,7 @@ def core_elements(root: ElementTree.Element) -> set[str] | None:
 
 
 def _examples(
-    file: Path, sentence: ElementTree.Element, root: ElementTree.Element, core: set[str] | None
+    file: Path, sentence: ElementTree.Element, root: ElementTree.Element, core: set[str | None] | None
 ) -> Iterator[FrameExample]:
     where = f"{file}: sentence {sentence.get('ID', '?')}"
     text = sentence.findtext("text")
@@ -100,7 +100,7 @@ def _span(where: str, label: ElementTree.Element, text: str) -> Span:
     return int(start), int(end)
 
 
-def _element(where: str, label: ElementTree.Element, text: str, core: set[str] | None) -> Element:
+def _element(where: str, label: ElementTree.Element, text: str, core: set[str | None] | None) -> Element:
     name, kind = label.get("name", ""), label.get("coreType")
     is_core = kind in CORE if kind else name in core if core is not None else None
     return Element(name, _span(where, label, text), is_core)

@@ -129,7 +129,7 @@ def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example
     from datasets import load_dataset
 
     try:
-        dataset = load_dataset(HUB_NAME, name)
+        dataset: Any = load_dataset(HUB_NAME, name)
     except Exception as error:  # the hub client raises a dozen unrelated kinds
         raise InputError(
             f"data.dir=hub: {HUB_NAME} cannot be reached ({first_line(error)}); name a folder instead."

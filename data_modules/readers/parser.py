@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from transformers import BatchEncoding
@@ -29,7 +30,8 @@ class Parser:
     """Loads the pipeline when it is first needed."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.pipeline = name, None
+        self.name = name
+        self.pipeline: Any = None  # of spaCy, which need not be installed
 
     def parse(self, texts: Sequence[str]) -> Iterator[ParsedText]:
         """The words of each text, in order."""
@@ -52,7 +54,7 @@ class Parser:
             raise ConfigError(f"parser={self.name}: this pipeline finds no dependencies.")
         return sorted(self._load().get_pipe("parser").labels)
 
-    def _load(self) -> object:
+    def _load(self) -> Any:
         if self.pipeline is None:
             try:
                 import spacy
@@ -69,7 +71,7 @@ def overlapping_words(encoding: BatchEncoding, texts: Sequence[ParsedText]) -> I
     """Each token with the number of its text and the words that it overlaps: one, or several in one token."""
     for token, number in enumerate(encoding.sequence_ids(0)):
         if number is not None and number < len(texts):
-            start, end = encoding.token_to_chars(token)
+            start, end = cast(tuple[int, int], encoding.token_to_chars(token))
             yield token, number, np.flatnonzero((texts[number].starts < end) & (texts[number].ends > start))
 
 

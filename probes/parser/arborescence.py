@@ -1,6 +1,7 @@
 """The best tree: Chu-Liu-Edmonds with one word under ROOT."""
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -10,7 +11,7 @@ def best_trees(scores: Float[Tensor, "batch candidate word"], mask: Tensor) -> I
     heads = np.zeros(mask.shape, dtype=np.int64)
     for row, matrix, size in zip(heads, scores.detach().float().cpu().numpy(), mask.sum(1).tolist(), strict=True):
         row[:size] = best_tree(matrix[:size, :size].astype(np.float64))
-    return mask.new_tensor(heads, dtype=int)
+    return mask.new_tensor(heads, dtype=torch.int64)
 
 
 def best_tree(scores: Float[np.ndarray, "candidate word"]) -> Int[np.ndarray, "word"]:

@@ -28,6 +28,8 @@ class AttachmentScore(Metric):
     """Sums per relation, from which every attachment score follows."""
 
     full_state_update = False
+    correct: Tensor
+    count: Tensor
 
     def __init__(self, relations: Sequence[str]) -> None:
         super().__init__()

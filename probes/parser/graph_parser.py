@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,7 +66,7 @@ class GraphParser(Probe):
         return scores
 
     def findings(self) -> Findings:
-        weights = self.scorer.head_weights() if hasattr(self.scorer, "head_weights") else {}
+        weights = cast(Any, self.scorer).head_weights() if hasattr(self.scorer, "head_weights") else {}
         heads = {quantity.name: HeadValues(quantity, grid.tolist()) for quantity, grid in weights.items()}
         return Findings(tables={"relations": self.relation_rows}, heads=heads)
 

@@ -1,5 +1,7 @@
 """Scores of all pairs of words from all maps, each map weighted by what the query says of it plus what the key says."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -39,7 +41,7 @@ class PairScores(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Pairs) -> tuple[None, None, Weight, Weight]:
+    def backward(ctx: Any, grad: Pairs) -> tuple[None, None, Weight, Weight]:
         maps, vectors = ctx.saved_tensors
         shares = torch.stack([grad, grad.mT, grad.mT, grad], 2)
         sums = (summed_in_bags if maps.is_cpu else summed_by_products)(maps, shares)

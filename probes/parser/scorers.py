@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headscope.contracts import Facts, Quantity, Section
 from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.errors import given
 from headscope.probes.parser.pair_scores import Maps, PairScores
 
 Scores = Float[Tensor, "batch candidate word"]
@@ -76,7 +77,7 @@ class AttentionWordScorer(nn.Module):
 
 def query_first(batch: AttentionBatch) -> Maps:
     """The maps with all heads of a pair side by side; as they come from the map store, this costs nothing."""
-    return batch.maps.permute(3, 0, 4, 1, 2).flatten(3)
+    return given(batch.maps, "data with maps").permute(3, 0, 4, 1, 2).flatten(3)
 
 
 class DistanceWordScorer(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, given
 from headscope.probes.base import Probe
 from headscope.probes.patterns.scores import (
     Predictions,
@@ -27,8 +27,9 @@ class PatternClassifier(Probe):
         super().__init__(lr)
         if facts.kind != "patterns":
             raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts.kind}.")
-        self.classes, self.names = facts.patterns.classes, facts.patterns.tested
-        self.agreement = agreement_rows(facts.patterns.label_pairs, self.classes)
+        self.patterns = given(facts.patterns, "data of labelled maps")
+        self.classes, self.names = self.patterns.classes, self.patterns.tested
+        self.agreement = agreement_rows(self.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
         self.tables: dict[str, list[Row]] = {}
 
@@ -41,7 +42,7 @@ class PatternClassifier(Probe):
         return 1.0
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        self.predictions.update(batch.index, batch.gold["label"].squeeze(1), self.logits(batch))
+        self.predictions.update(batch.input_index, batch.gold["label"].squeeze(1), self.logits(batch))
 
     def scores(self) -> dict[str, Tensor]:
         places, labels, logits = self.predictions.compute()

@@ -1,6 +1,7 @@
 """Training of the network that tells attention patterns apart (Kovaleva, section 4.1)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -21,6 +22,8 @@ class PatternCNN(PatternClassifier):
     What is watched decides one temperature, by which the logits are divided; where nothing is watched, it is given.
     """
 
+    class_weights: Tensor
+
     def __init__(
         self,
         facts: Facts,
@@ -39,14 +42,14 @@ class PatternCNN(PatternClassifier):
     ) -> None:
         super().__init__(facts, lr)
         self.weight_decay, self.smoothing, self.relabel, self.seed = weight_decay, smoothing, relabel, seed
-        self.labels_sha256: str = facts.patterns.labels_sha256
+        self.labels_sha256: str = self.patterns.labels_sha256
         self.augmentation = dict(augmentation or {})
         self.net = PatternNet(len(self.classes), size, channels, axes, dropout)
         self.net.temperature.fill_(temperature)
-        self.register_buffer("class_weights", class_weights(facts.patterns.class_counts, balance), persistent=False)
+        self.register_buffer("class_weights", class_weights(self.patterns.class_counts, balance), persistent=False)
 
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
-        return self.net(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
+        return self.net(batch.flat_maps(), batch.mask, batch.gold["token_class"]).squeeze(1)
 
     def on_train_batch_start(self, batch: AttentionBatch, batch_idx: int) -> None:
         if batch_idx == 0:
@@ -54,7 +57,7 @@ class PatternCNN(PatternClassifier):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]
-        maps, labels = relabelled(batch.maps.flatten(1, 2), classes, batch.gold["label"].squeeze(1), self.relabel)
+        maps, labels = relabelled(batch.flat_maps(), classes, batch.gold["label"].squeeze(1), self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
         options = {"weight": self.class_weights, "label_smoothing": self.smoothing}
@@ -65,15 +68,15 @@ class PatternCNN(PatternClassifier):
             self.net.temperature.copy_(best_temperature(logits, labels))
         return self.net.temperature
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> dict[str, Any]:
         optimizer = torch.optim.AdamW(self.net.parameters(), lr=self.lr, weight_decay=self.weight_decay)
-        steps = self.trainer.estimated_stepping_batches
+        steps = cast(int, self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.lr, total_steps=steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 def class_weights(counts: Sequence[int], power: float) -> Float[Tensor, "class"]:
     """Rarer classes weigh more: the inverse of their share to some power; 1 on average over the maps."""
-    counts = torch.tensor(counts, dtype=torch.float32)
-    weights = counts.clamp(min=1) ** -power
-    return weights * counts.sum() / (weights * counts).sum().clamp(min=1e-9)
+    maps = torch.tensor(counts, dtype=torch.float32)
+    weights = maps.clamp(min=1) ** -power
+    return weights * maps.sum() / (weights * maps).sum().clamp(min=1e-9)

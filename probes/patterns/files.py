@@ -3,10 +3,12 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from torch import Tensor
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
@@ -26,11 +28,12 @@ class SaveNetwork(pl.Callback):
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.is_global_zero:
-            facts = {"labels_sha256": pl_module.labels_sha256, "cross_validated_f1": self.f1}
-            save_pattern_cnn(pl_module.net, self.file, facts)
+            module: Any = pl_module  # whatever trains a PatternNet as its `net`
+            facts = {"labels_sha256": module.labels_sha256, "cross_validated_f1": self.f1}
+            save_pattern_cnn(module.net, self.file, facts)
 
 
-def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, object]) -> None:
+def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> None:
     """Write the network with its shape and with what is known of it."""
     plain = net.without_norms()
     shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
@@ -47,7 +50,7 @@ def load_pattern_cnn(file: str | Path) -> PatternNet:
     return net.eval().requires_grad_(False)
 
 
-def read_network(file: Path) -> tuple[dict[str, object], dict]:
+def read_network(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What a file says of its network, and the weights."""
     if not file.is_file():
         raise InputError(f"{file}: no such file; experiment=pattern_cnn trains a network and leaves it in model/.")

@@ -1,6 +1,7 @@
 """The network of Kovaleva, section 4.1: eight convolutions with ReLU over a picture of a map, five classes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +18,8 @@ REDUCED = 8  # times smaller is the picture at the end
 class PatternNet(nn.Module):
     """Sees maps resampled to one size; with `axes` also what a person reads at a map's axes: which tokens are special
     and where the sentences of a pair lie."""
+
+    temperature: Tensor
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class PatternNet(nn.Module):
 
     def _first(self, pictures: Tensor, sentences: Tensor | None) -> Tensor:
         """The first convolution; what it makes of the sentences is the same for all maps of an input, so done once."""
-        layer, maps = self.convolutions[0], pictures.shape[1]
+        layer, maps = cast(nn.Conv2d, self.convolutions[0]), pictures.shape[1]
         flat = pictures.flatten(0, 1).clamp(min=0).sqrt()
         own = layer.weight[:, : self.kinds]
         hidden = nn.functional.conv2d(flat, own, layer.bias, layer.stride, layer.padding)
@@ -76,7 +79,8 @@ class PatternNet(nn.Module):
     def without_norms(self) -> "PatternNet":
         """The same function in eval mode, with each normalisation inside the convolution before it."""
         plain = PatternNet(self.classes, self.size, self.channels, self.axes, norm=False).eval()
-        for place, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+        convolutions = cast(Iterable[nn.Conv2d], self.convolutions)
+        for place, (convolution, norm) in enumerate(zip(convolutions, self.norms, strict=True)):
             fused = fuse_conv_bn_eval(convolution.eval(), norm.eval()) if isinstance(norm, nn.BatchNorm2d) else convolution
             plain.convolutions[place].load_state_dict(fused.state_dict())
         plain.output.load_state_dict(self.output.state_dict())

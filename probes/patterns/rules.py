@@ -1,6 +1,7 @@
 """Attention patterns by three measures and three thresholds, which a network must beat."""
 
 from collections.abc import Mapping
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,6 +28,8 @@ GRIDS = {
 class PatternRules(PatternClassifier):
     """Thresholds are those of a small grid that do best on the maps of the training part, found before a test."""
 
+    thresholds: Tensor
+
     def __init__(self, facts: Facts, thresholds: Mapping[str, float] | None = None) -> None:
         super().__init__(facts)
         given = {name: grid[len(grid) // 2] for name, grid in GRIDS.items()} | dict(thresholds or {})
@@ -39,14 +42,14 @@ class PatternRules(PatternClassifier):
 
     @staticmethod
     def _measures(batch: AttentionBatch) -> Float[Tensor, "batch measure"]:
-        return map_measures(batch.maps.flatten(1, 2), batch.mask, batch.gold["token_class"]).squeeze(1)
+        return map_measures(batch.flat_maps(), batch.mask, batch.gold["token_class"]).squeeze(1)
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         raise ConfigError("module=pattern_rules: rules are not trained; give stages=[test].")
 
     def on_test_start(self) -> None:
         """Find the thresholds in what may be learnt from."""
-        for on_host in progress(self.trainer.datamodule.train_dataloader(), "thresholds"):
+        for on_host in progress(cast(Any, self.trainer).datamodule.train_dataloader(), "thresholds"):
             self.learn(self.trainer.strategy.batch_to_device(on_host))
         _, labels, measures = self.learnt_from.compute()
         self.learnt_from.reset()
@@ -54,7 +57,7 @@ class PatternRules(PatternClassifier):
 
     def learn(self, batch: AttentionBatch) -> None:
         """Keep what is measured of some labelled maps."""
-        self.learnt_from.update(batch.index, batch.gold["label"].squeeze(1), self._measures(batch))
+        self.learnt_from.update(batch.input_index, batch.gold["label"].squeeze(1), self._measures(batch))
 
     def findings(self) -> Findings:
         rows = [

@@ -18,6 +18,9 @@ class Predictions(Metric):
     """The place, label and logits of every map, from all processes."""
 
     full_state_update = False
+    places: list[Tensor]
+    labels: list[Tensor]
+    logits: list[Tensor]
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +58,8 @@ def pattern_scores(
 def best_temperature(logits: Float[Tensor, "map class"], labels: Int[Tensor, "map"]) -> Float[Tensor, ""]:
     """The temperature that makes the labels likeliest."""
     start, end, count = TEMPERATURES
-    candidates = torch.logspace(*torch.tensor([start, end]).log10().tolist(), count, device=logits.device)
+    low, high = torch.tensor([start, end]).log10().tolist()
+    candidates = torch.logspace(low, high, count, device=logits.device)
     scaled = (logits / candidates[:, None, None]).log_softmax(-1)
     likely = scaled.gather(2, labels[None, :, None].expand(count, -1, 1)).mean((1, 2))
     return candidates[likely.argmax()]

@@ -65,7 +65,7 @@ def others(folds: Sequence[Fold], left_out: int) -> list[Fold]:
     return [fold for place, fold in enumerate(folds) if place != left_out] or list(folds)
 
 
-def summary_row(name: str, folds: Sequence[Fold]) -> dict[str, str | float | int | None]:
+def summary_row(name: str, folds: Sequence[Fold]) -> Row:
     """Macro F1 of all maps together, and its mean and deviation over the folds."""
     scores = torch.stack([pattern_scores(*fold)["f1"] for fold in folds])
     together = pattern_scores(*pooled(folds))

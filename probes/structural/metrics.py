@@ -26,6 +26,10 @@ class StructuralScore(Metric):
     """Sums of edges, and of rank correlations by sentence length."""
 
     full_state_update = False
+    found: Tensor
+    edges: Tensor
+    correlation: Tensor
+    sentences: Tensor
 
     def __init__(self) -> None:
         super().__init__()

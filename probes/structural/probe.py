@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch, mean_of_all
+from headscope.errors import given
 from headscope.probes.base import Probe
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.trees import tree_distances
@@ -21,7 +22,7 @@ class StructuralProbe(Probe):
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch word word"]:
         """The squared distance of every two words."""
-        projected = batch.hidden @ self.projection
+        projected = given(batch.hidden, "data with hidden states") @ self.projection
         return (projected[:, :, None] - projected[:, None]).square().sum(-1).float()
 
     def loss(self, batch: AttentionBatch) -> Tensor:

@@ -147,10 +147,10 @@ def pattern_of_heads(classes: Mapping[str, Measured]) -> dict[str, dict[str, flo
     return found
 
 
-def relations_of_heads(relations: Mapping[str, Measured], least_words: int) -> dict[str, list[dict[str, Any]]]:
+def relations_of_heads(relations: Mapping[str, Measured], least_words: int) -> dict[str, list[Row]]:
     """The relations that each head finds best, the better direction of each, and whether no other head finds it better."""
     best_of: dict[str, float] = {}
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, Row]] = {}
     for name, measured in relations.items():
         relation, _, direction = name.rpartition(":")
         for row in measured.rows:
@@ -165,9 +165,9 @@ def relations_of_heads(relations: Mapping[str, Measured], least_words: int) -> d
     return {head: best_relations(list(rows.values()), best_of) for head, rows in found.items()}
 
 
-def best_relations(rows: Sequence[Row], best_of: Mapping[str, float]) -> list[dict[str, Any]]:
+def best_relations(rows: Sequence[Row], best_of: Mapping[str, float]) -> list[Row]:
     """The first few: those that the head finds best of all heads, then by accuracy."""
-    marked = [{**row, "best": 0 < row["accuracy"] == best_of[row["relation"]]} for row in rows]
+    marked: list[Row] = [{**row, "best": 0 < row["accuracy"] == best_of[row["relation"]]} for row in rows]
     marked.sort(key=lambda row: (not row["best"], -row["accuracy"], -row["n"], row["relation"]))
     return marked[:BEST_RELATIONS]
 
@@ -187,7 +187,7 @@ def shown_tables(part: Part) -> list[str]:
     return [name for name in part.tables if part.results.tables.get(name)]
 
 
-def source_row(part: Part, root: Path) -> dict[str, Any]:
+def source_row(part: Part, root: Path) -> Row:
     """Which data a run read, and how long it took."""
     provenance = part.results.provenance
     return {
@@ -230,7 +230,7 @@ def fact_rows(model: Model, facts: Sequence[Mapping[str, str]]) -> list[Row]:
     return [{"fact": fact, **best} for fact, best in found if best]
 
 
-def extreme(measured: Sequence[Measured], pattern: str, pick: str) -> dict[str, Any] | None:
+def extreme(measured: Sequence[Measured], pattern: str, pick: str) -> Row | None:
     """The head with the highest or lowest value among the quantities that a pattern names."""
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".+"))
     cells = [
@@ -261,4 +261,4 @@ def cell(text: str) -> float | None:
 
 def whole(grid: Sequence[Sequence[float | None]] | None) -> list[list[int | None]] | None:
     """A grid of counts."""
-    return grid and [[None if value is None else int(value) for value in row] for row in grid]
+    return None if grid is None else [[None if value is None else int(value) for value in row] for row in grid]

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from headscope.reports.atlas.modules import joined
 
@@ -22,7 +23,7 @@ DATA = '<script id="atlas" type="application/json">{}</script>'
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def atlas_html(atlas: Mapping) -> str:
+def atlas_html(atlas: Mapping[str, Any]) -> str:
     """The whole page; its policy lets only its own styles and scripts run and forbids every request."""
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -45,7 +46,7 @@ def atlas_html(atlas: Mapping) -> str:
     return page.replace(DATA, embedded(atlas), 1)
 
 
-def embedded(atlas: Mapping) -> str:
+def embedded(atlas: Mapping[str, Any]) -> str:
     """The data as a script element that is never run: readable JSON, or packed where it is large."""
     text = json.dumps(rounded(atlas), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if len(text) > PLAIN_BYTES:
@@ -59,7 +60,7 @@ def safe(text: str) -> str:
     return re.sub("|".join(UNSAFE), lambda found: UNSAFE[found[0]], text)
 
 
-def rounded(value: object) -> object:
+def rounded(value: Any) -> Any:
     """Numbers with as many digits as a reader can use; what is not finite becomes null."""
     if isinstance(value, float):  # asked first: nearly everything is a number
         short = float(f"{value:.{DIGITS}g}")

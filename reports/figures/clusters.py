@@ -67,7 +67,7 @@ def behaviours(values: Mapping[str, Mapping[Head, float]]) -> dict[str, list[Hea
     }
     taken = {head for chosen in mostly.values() for head in chosen}
     entropy = {head: value for head, value in values.get("entropy", {}).items() if value is not None}
-    broadest = sorted(entropy, key=entropy.get, reverse=True)[: round(BROAD_SHARE * len(entropy))]
+    broadest = sorted(entropy, key=lambda head: entropy[head], reverse=True)[: round(BROAD_SHARE * len(entropy))]
     return mostly | {"broad": [head for head in broadest if head not in taken]}
 
 
@@ -94,7 +94,8 @@ def relations_of(rows: Sequence[Row]) -> dict[Head, list[str]]:
     found: dict[Head, list[str]] = {}
     for row in rows:
         if row["relation"] != "all":
-            found.setdefault(tuple(map(int, row["head"].split("-"))), []).append(row["relation"])
+            layer, head = map(int, row["head"].split("-"))
+            found.setdefault((layer, head), []).append(row["relation"])
     return dict(sorted(found.items()))
 
 

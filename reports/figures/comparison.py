@@ -1,10 +1,11 @@
 """Heads of several runs against each other: a point per head, and a grid of differences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 
 from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import head_heatmap, save
@@ -18,18 +19,18 @@ def head_scatters(results: RunResults, heads: Sequence[Row], folder: Path) -> No
     for quantity, rows in _by_quantity(results).items():
         first, *others = (column for column in rows[0] if column not in NOT_RUNS)
         figure, panels = pyplot.subplots(1, len(others), figsize=(0.8 + 3.4 * len(others), 3.4), squeeze=False)
-        for axes, other in zip(panels[0], others, strict=True):
-            points = _scatter(axes, rows, first, other)
-        figure.colorbar(points, ax=panels, label="layer", shrink=0.8)
+        points = [_scatter(axes, rows, first, other) for axes, other in zip(panels[0], others, strict=True)]
+        figure.colorbar(points[-1], ax=panels, label="layer", shrink=0.8)
         figure.suptitle(quantity.replace("_", " "), fontsize=9)
         save(figure, folder, f"scatter_{quantity}")
 
 
-def _scatter(axes: Axes, rows: Sequence[Row], first: str, other: str) -> object:
+def _scatter(axes: Axes, rows: Sequence[Row], first: str, other: str) -> PathCollection:
     known = [row for row in rows if row[first] is not None and row[other] is not None]
     x, y = [row[first] for row in known], [row[other] for row in known]
     points = axes.scatter(x, y, c=[row["layer"] for row in known], cmap="viridis", s=16)
-    axes.axline((min(x + y, default=0),) * 2, slope=1, color="grey", linewidth=0.8, zorder=0)
+    least = min(x + y, default=0)
+    axes.axline((least, least), slope=1, color="grey", linewidth=0.8, zorder=0)
     for row in sorted(known, key=lambda row: -abs(row[other] - row[first]))[:NAMED]:
         name = f"{row['layer']}-{row['head']}"
         axes.annotate(name, (row[first], row[other]), xytext=(3, 3), textcoords="offset points", fontsize=7)
@@ -46,8 +47,8 @@ def difference_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path)
             save(head_heatmap(results.quantities[name].label, cells), folder, name)
 
 
-def _by_quantity(results: Mapping) -> dict[str, list[Mapping]]:
-    found: dict[str, list[Mapping]] = {}
+def _by_quantity(results: RunResults) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
     for row in results.tables["head_values"]:
         found.setdefault(row["quantity"], []).append(row)
     return found

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib import pyplot
@@ -42,14 +43,14 @@ def head_heatmap(title: str, cells: Mapping[tuple[int, int], float | None]) -> F
     return figure
 
 
-def draw_grid(axes: Axes, cells: Mapping[tuple[int, int], float | None], **scale: object) -> AxesImage:
+def draw_grid(axes: Axes, cells: Mapping[tuple[int, int], float | None], **scale: Any) -> AxesImage:
     """A cell per head, layers from the top."""
     layers, heads = (max(place) for place in zip(*cells, strict=True))
     grid = [[cells[layer, head] for head in range(1, heads + 1)] for layer in range(1, layers + 1)]
     image = axes.imshow([[float("nan") if value is None else value for value in row] for row in grid], **scale)
     axes.set(xlabel="head", ylabel="layer")
-    axes.set_xticks(range(heads), range(1, heads + 1), fontsize=7)
-    axes.set_yticks(range(layers), range(1, layers + 1), fontsize=7)
+    axes.set_xticks(range(heads), [str(head) for head in range(1, heads + 1)], fontsize=7)
+    axes.set_yticks(range(layers), [str(layer) for layer in range(1, layers + 1)], fontsize=7)
     return image
 
 
@@ -73,8 +74,9 @@ def row_bars(results: RunResults, heads: Sequence[Row], folder: Path, label: str
     figure, axes = pyplot.subplots(figsize=(5.5, 0.9 + 0.5 * len(rows)))
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):
         known = [(place + offset, row[column]) for place, row in enumerate(rows) if row[column] is not None]
-        bars = axes.barh(*zip(*known, strict=True), 0.38, color=colour, label=column) if known else []
-        if bars:
+        if known:
+            heights, values = zip(*known, strict=True)
+            bars = axes.barh(heights, values, 0.38, color=colour, label=column)
             axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.invert_yaxis()
@@ -86,7 +88,8 @@ def row_bars(results: RunResults, heads: Sequence[Row], folder: Path, label: str
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write both formats, each whole or not at all."""
     name = name.replace(":", "_")
-    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
+    formats: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 200}}
+    for suffix, options in formats.items():
         image = io.BytesIO()
         figure.savefig(image, format=suffix, **options)
         write_atomically(folder / f"{name}.{suffix}", image.getvalue())

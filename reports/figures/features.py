@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib import pyplot
 
@@ -48,7 +49,7 @@ def draw_group(grids: Mapping[str, Mapping], title: str, folder: Path, name: str
     save(figure, folder, name)
 
 
-def scale_of(grid: Mapping[tuple[int, int], float | None]) -> dict[str, object]:
+def scale_of(grid: Mapping[tuple[int, int], float | None]) -> dict[str, Any]:
     """From zero, or on both sides of it where values have both signs."""
     values = [value for value in grid.values() if value is not None]
     top = max(map(abs, values), default=1.0) or 1.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLOURS, OURS, save
@@ -47,7 +48,7 @@ def confusion(rows: Sequence[Row], folder: Path) -> None:
     save(figure, folder, "confusion")
 
 
-def reliability(rows: Sequence[Row], metrics: Mapping, folder: Path) -> None:
+def reliability(rows: Sequence[Row], metrics: Mapping[str, float | None], folder: Path) -> None:
     """A calibrated network is on the diagonal; the area of a point is the number of maps."""
     figure, axes = pyplot.subplots(figsize=(3.4, 3.2))
     axes.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1)
@@ -134,7 +135,7 @@ def add_part(axes: Axes, rows: Sequence[Row], pattern: str, base: Sequence[float
     return [low + value for low, value in zip(base, values, strict=True)]
 
 
-def finish_bars(figure: pyplot.Figure, first: Axes) -> None:
+def finish_bars(figure: Figure, first: Axes) -> None:
     """The scale, and one legend for all panels."""
     first.set_ylabel("maps (%)")
     handles, labels = first.get_legend_handles_labels()
@@ -162,8 +163,8 @@ def head_grid(shares: Mapping[tuple[int, int], Mapping[str, float]], model: str,
         picture[layer - 1][head - 1] = tuple(1 - share * (1 - part) for part in to_rgb(PATTERNS[name]))
         axes.text(head - 1, layer - 1, f"{100 * share:.0f}", ha="center", va="center", fontsize=6)
     axes.imshow(picture)
-    axes.set_xticks(range(width), range(1, width + 1), fontsize=7)
-    axes.set_yticks(range(layers), range(1, layers + 1), fontsize=7)
+    axes.set_xticks(range(width), [str(head) for head in range(1, width + 1)], fontsize=7)
+    axes.set_yticks(range(layers), [str(layer) for layer in range(1, layers + 1)], fontsize=7)
     axes.set(xlabel="head", ylabel="layer", title=f"most frequent pattern of each head, % of inputs ({model})")
     for name, colour in PATTERNS.items():
         axes.plot([], [], "s", color=colour, label=readable(name))

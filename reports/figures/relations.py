@@ -1,6 +1,6 @@
 """Which head finds which dependency: a grid per relation, and attention as lines between words (Clark, Figure 5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import pyplot
@@ -44,7 +44,7 @@ def attention_lines(results: RunResults, heads: Sequence[Row], folder: Path) -> 
         save(figure, folder, f"lines_{drawing['relation']}")
 
 
-def draw_lines(axes: Axes, drawing: Mapping) -> None:
+def draw_lines(axes: Axes, drawing: Row) -> None:
     """Words on both sides, each left word joined to what it attends to; the darker the line, the more attention."""
     words, attention = drawing["words"], drawing["attention"]
     backwards = drawing["direction"] == "head_to_dependent"

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from headscope.contracts import Row, RunResults
+from headscope.errors import given
 from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, save
 
 BROAD = {"local": COLOURS[0], "delimiter": COLOURS[1], "block": COLOURS[2], "syntactic": COLOURS[3]}
@@ -16,16 +17,16 @@ EMPTY = "#EEEEEE"
 
 def role_figures(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """All of them."""
-    tables = results.tables
-    distributions(tables, results.metrics.get("test/tau"), folder)
+    tables, tau = results.tables, given(results.metrics.get("test/tau"), "test/tau")
+    distributions(tables, tau, folder)
     overlap(tables["overlap"], folder)
     skills(tables["assigned"], folder)
-    tau_curve(tables["tau_curve"], results.metrics.get("test/tau"), folder)
+    tau_curve(tables["tau_curve"], tau, folder)
     if tables["change_by_third"]:
         change(tables["change_by_third"], folder)
 
 
-def distributions(tables: Mapping, tau: float, folder: Path) -> None:
+def distributions(tables: Mapping[str, Sequence[Row]], tau: float, folder: Path) -> None:
     """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(9.2, 2.6))
     points = tables["score_quantiles"]
@@ -82,7 +83,7 @@ def skills(rows: Sequence[Row], folder: Path) -> None:
     for role, colour in BROAD.items():
         axes.plot([], [], "s", color=colour, label=role)
     axes.set(xlim=(0, width), ylim=(max(layers) + 1, 1), xticks=[], ylabel="layer", title="roles of each head")
-    axes.set_yticks([layer + 0.5 for layer in layers], layers)
+    axes.set_yticks([layer + 0.5 for layer in layers], [str(layer) for layer in layers])
     axes.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.01), frameon=False, handletextpad=0.1)
     save(figure, folder, "roles_grid")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -55,7 +56,7 @@ def by_layer(axes: Axes, heads: Sequence[Row], lines: Mapping[str, str]) -> None
             continue
         layers = sorted({layer for layer, _ in points})
         means = [_mean([value for at, value in points if at == layer]) for layer in layers]
-        style = {"color": COLOURS[place], "marker": MARKERS[place]}
+        style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place]}
         axes.scatter(*zip(*points, strict=True), s=8, alpha=0.5, linewidths=0, **style)
         axes.plot(layers, means, markersize=4, label=label, **style)
         axes.set_xticks(layers)

@@ -17,7 +17,7 @@ MOST_TICKS = 12
 
 def parallel_coordinates(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
     """One axis per value that differs and one for the metric; jobs without a figure are left out."""
-    metric = next(iter(results.metrics), None)
+    metric = next(iter(results.metrics), "")
     rows = [row for row in results.tables["jobs"] if metric and row[metric] is not None]
     columns = {key: [row["values"][key] for row in rows] for key in (rows[0]["values"] if rows else ())}
     columns = {key: texts for key, texts in columns.items() if len(set(texts)) > 1}

@@ -48,7 +48,7 @@ class PartsFailed(InputError):
 def run(cfg: DictConfig) -> RunResults | None:
     """Run every part, join what they found, write the page; an error at the end where the user's own data is malformed."""
     # The encoder's group option goes first, also where an experiment by itself would take another.
-    given = [f"encoder={HydraConfig.get().runtime.choices.encoder}", *handed_on(cfg), *cfg.every_part]
+    given = [f"encoder={HydraConfig.get().runtime.choices['encoder']}", *handed_on(cfg), *cfg.every_part]
     encoder = check(cfg)
     if is_first_process():
         clear(Path(cfg.run_dir))

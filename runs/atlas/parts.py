@@ -108,7 +108,7 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
 
 def settings_of(planned: Planned) -> dict[str, Any]:
     """What the atlas sets in a part: its data, and the model where that is not the atlas's own, whole."""
-    settings = OmegaConf.to_container(planned.part, resolve=True).get("settings") or {}
+    settings = plain_config(planned.part).get("settings") or {}
     model = {f"encoder.{key}": value for key, value in (planned.encoder or {}).items()}
     return settings | model
 
@@ -123,7 +123,7 @@ def published_figures(planned: Planned, analyses: Sequence[str]) -> dict[str, Ma
     """The published figures of every experiment that a part stands for."""
     experiments = [planned.experiments[name] for name in analyses] or [planned.part.experiment]
     found = {name: experiment_of(planned, name) for name in dict.fromkeys(experiments)}
-    return {name: OmegaConf.to_container(cfg.published, resolve=True) for name, cfg in found.items()}
+    return {name: plain_config(cfg.published) for name, cfg in found.items()}
 
 
 def experiment_of(planned: Planned, experiment: str) -> DictConfig:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
@@ -51,7 +51,8 @@ def check(cfg: DictConfig) -> Any:
 def first_model_of(folder: str) -> dict[str, Any]:
     """The model of another atlas."""
     try:
-        return read_json(Path(folder).expanduser() / CONTENT)["models"][0]
+        content: Any = read_json(Path(folder).expanduser() / CONTENT)
+        return content["models"][0]
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise ConfigError(f"beside={folder}: no finished atlas there (expected {CONTENT}).") from error
 
@@ -128,7 +129,7 @@ def analyses_of(part: str) -> dict[str, str]:
 
 def spec_of(tuned: DictConfig) -> dict[str, Any]:
     """The fine-tuned model as a run's encoder: every key of it."""
-    content = OmegaConf.to_container(tuned, resolve=True)
+    content = cast(dict[str, Any], OmegaConf.to_container(tuned, resolve=True))
     base = content.pop("base")
     return {key: value for key, value in content.items() if key != "_target_"} | {"name": content["name"] or base}
 

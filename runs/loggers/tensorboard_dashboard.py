@@ -16,7 +16,7 @@ from headscope.runs.report import Report
 class TensorBoardDashboard(TensorBoardLogger):
     """Event files in the run's folder."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, **options: Any) -> None:
         try:
             super().__init__(default_hp_metric=False, **options)
         except ModuleNotFoundError as error:

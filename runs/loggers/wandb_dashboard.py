@@ -24,21 +24,22 @@ class WandbDashboard(WandbLogger):
     """
 
     def __init__(
-        self, name: str | None = None, group: str | None = None, offline: bool | None = None, **options: object
+        self, name: str | None = None, group: str | None = None, offline: bool | None = None, **options: Any
     ) -> None:
         super().__init__(name=name, group=group, settings=QUIET | options.pop("settings", {}), **options)
         self.asked_offline, self.closing_line = offline, None
 
     def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
         import wandb
+        from wandb.errors import Error
 
         wandb.setup(wandb.Settings(silent=True))
         given = {"name": self._wandb_init["name"] or name, "group": self._wandb_init["group"] or group}
         try:
             # A resumed run goes on with its own entry, which its identity names.
             self._wandb_init |= given | {"mode": self._mode(), "id": self._wandb_init["id"] or run_id, "resume": "allow"}
-            self.log_hyperparams(config)
-        except wandb.errors.Error as error:
+            self.log_hyperparams(dict(config))
+        except Error as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise InputError(f"logger=wandb: {reason}; logger.wandb.offline=true keeps the run in its folder.") from error
         if self.experiment.offline:
@@ -59,7 +60,8 @@ class WandbDashboard(WandbLogger):
     def publish(self, report: Report) -> None:
         import wandb
 
-        wandb.Table.MAX_ROWS = max([wandb.Table.MAX_ROWS, *map(len, report.tables.values())])
+        limits: Any = wandb.Table  # declares the default as the one number there can be
+        limits.MAX_ROWS = max([limits.MAX_ROWS, *map(len, report.tables.values())])
         tables = {f"tables/{name}": table_of(rows) for name, rows in report.tables.items()}
         figures = {f"figures/{file.stem}": wandb.Image(str(file)) for file in report.figures}
         self.experiment.log(tables | figures)
@@ -75,8 +77,8 @@ def table_of(rows: Sequence[Row]) -> "wandb.Table":
     """The rows with all columns that any of them has."""
     import wandb
 
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    cells = [[plain(row.get(column)) for column in columns] for row in rows]
+    columns: list[Any] = list(dict.fromkeys(column for row in rows for column in row))
+    cells: list[Any] = [[plain(row.get(column)) for column in columns] for row in rows]
     return wandb.Table(columns=columns, data=cells, allow_mixed_types=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig
 
-from headscope.contracts import RunResults
+from headscope.contracts import Row, RunResults
 from headscope.files import read_json, write_json
 from headscope.reports.results import finished_results
 from headscope.runs.children import compose_job
@@ -21,7 +21,7 @@ class SweepJobs:
     def __init__(self, config: DictConfig, loader: ConfigLoader, fixed: Sequence[str]) -> None:
         self.config, self.loader, self.fixed = config, loader, tuple(fixed)
         self.folder = Path(os.path.abspath(config.hydra.sweep.dir))  # noqa: PTH100 - as Hydra does, links are kept
-        self.records: list[dict] = (read_json(self.folder / "jobs.json") or {"jobs": []})["jobs"]
+        self.records: list[Row] = (read_json(self.folder / "jobs.json") or {"jobs": []})["jobs"]
         self.mine: dict[int, Job] = {}
         self.configs: dict[int, DictConfig] = {}
         self.found: dict[int, RunResults] = {}

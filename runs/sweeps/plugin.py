@@ -27,9 +27,11 @@ class HeadscopeSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run the jobs and report them."""
+        from headscope.errors import given
         from headscope.runs.sweeps.sweep import run_sweep
 
-        run_sweep(self.config, self.hydra_context.config_loader, self.launcher, arguments)
+        config, context = given(self.config, "a configuration"), given(self.hydra_context, "Hydra")
+        run_sweep(config, context.config_loader, given(self.launcher, "a launcher"), arguments)
 
 
 def register() -> None:
@@ -38,6 +40,7 @@ def register() -> None:
     Hydra instantiates plugins of the namespace hydra_plugins only. The package has one top-level name, headscope, so this
     module stands in for one there instead of being installed there.
     """
+    namespace: Any  # gets an attribute of our own
     try:
         namespace = importlib.import_module("hydra_plugins")
     except ModuleNotFoundError:  # no other plugin is installed

@@ -32,8 +32,8 @@ def report(config: DictConfig, jobs: SweepJobs, search: GridSearch, trouble: str
     rows = [row(job, found[number], search.metric, values[number]) for number, job in jobs.mine.items()]
     done = [results for results in found.values() if results]
     tables = {"jobs": rows, "metrics": [{"metric": name} for name in sorted({n for one in done for n in one.metrics})]}
-    if best is not None:
-        tables["best"] = [{"job": best, "command": command(jobs.mine[best]), **found[best].metrics}]
+    if best is not None and (results := found[best]):
+        tables["best"] = [{"job": best, "command": command(jobs.mine[best]), **results.metrics}]
     example = found[best] if best is not None else done[0] if done else None
     source = example.provenance.as_source() if example else Source({"name": None}, {}, {})
     cfg = copy.deepcopy(config)

@@ -2,14 +2,14 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 
 from headscope.contracts import RunResults
-from headscope.errors import ConfigError, require_choice
+from headscope.errors import ConfigError, given, require_choice
 from headscope.runs.sweeps.jobs import SweepJobs
 from headscope.runs.sweeps.launch import Job
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
 
-DIRECTIONS = {"max": "maximize", "min": "minimize"}
+DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {"max": "maximize", "min": "minimize"}
 DIGITS = 4  # of a suggested number: enough to tell jobs apart, short enough to read and to type
 MOST_DIGITS = 12  # of a number on a raster: what is left of it is rounding
 ATTEMPTS = 50  # suggestions in a row that bring nothing new, after which a search has tried everything
@@ -108,7 +108,7 @@ class OptunaSearch(GridSearch):
                 # A seed of its own for each job: the sampler's state need not survive the end of the process.
                 seed = np.random.SeedSequence([self.seed, number, attempt]).generate_state(1)[0]
                 study.sampler = self.sampler(seed=int(seed))
-                params = study.ask(space).params
+                params = study.ask(dict(space)).params
                 values = {key: as_text(params[key], space[key]) for key in space}
                 if values not in tried:
                     tried.append(values)
@@ -141,20 +141,21 @@ def distribution(override: Override) -> "BaseDistribution":
     tags = set(getattr(values, "tags", ()))
     if tags - {"log"} or (tags and override.is_choice_sweep()):
         raise ConfigError(f"{override.input_line}: expected no tag but log, and that of an interval or range.")
+    kind: Any  # of distribution; the ends that Hydra knows as numbers of any sort decide
     try:
         if isinstance(values, IntervalSweep):
             kind = IntDistribution if isinstance(values.start, int) and isinstance(values.end, int) else FloatDistribution
             return kind(values.start, values.end, log=bool(tags))
         if isinstance(values, RangeSweep):
-            numbers = sorted(override.sweep_iterator())
+            numbers = sorted(cast(Iterable[float], override.sweep_iterator()))
             kind = IntDistribution if all(isinstance(number, int) for number in numbers) else FloatDistribution
-            return kind(numbers[0], numbers[-1], step=None if tags else abs(values.step), log=bool(tags))
+            return kind(numbers[0], numbers[-1], step=None if tags else abs(given(values.step, "a step")), log=bool(tags))
         return CategoricalDistribution(list(override.sweep_string_iterator()))
     except (ValueError, IndexError) as error:
         raise ConfigError(f"{override.input_line}: not a range that can be searched ({error}).") from error
 
 
-def as_text(value: object, kind: "BaseDistribution") -> str:
+def as_text(value: Any, kind: Any) -> str:
     """A suggested value as an override says it; a number of an interval in few digits, but inside."""
     if isinstance(value, float):
         digits = DIGITS if kind.step is None else MOST_DIGITS
@@ -162,6 +163,6 @@ def as_text(value: object, kind: "BaseDistribution") -> str:
     return str(value)
 
 
-def from_text(text: str, kind: "BaseDistribution") -> object:
+def from_text(text: str, kind: Any) -> Any:
     """The value that `as_text` wrote."""
     return text if hasattr(kind, "choices") else type(kind.low)(text)

@@ -73,5 +73,5 @@ def split(
             raise ConfigError(f"{SPACE}={space}: no such {SPACE}{did_you_mean(str(space), known)}")
     ours = [override for override in given if not own.get(override.key_or_group.partition(".")[0])]
     ranges = parser.parse_overrides(search.ranges([override.key_or_group for override in ours]))
-    fixed = [override.input_line for override in ours if not override.is_sweep_override()]
+    fixed = [str(override.input_line) for override in ours if not override.is_sweep_override()]
     return fixed, [override for override in [*ours, *ranges] if override.is_sweep_override()]

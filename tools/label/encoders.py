@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -29,7 +30,8 @@ def _of_file(file: Path) -> dict[str, dict[str, str]]:
     from yaml import YAMLError
 
     try:
-        found = OmegaConf.to_container(OmegaConf.load(file), resolve=False)["encoders"]
+        content: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        found = content["encoders"]
         # What refers to the rest of a configuration, such as the seed, is not known here and decides no trained model.
         given = {name: {key: value for key, value in one.items() if key in SPEC and value} for name, one in found.items()}
         return {

@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from headscope.data_modules.patterns.labels import CLASSES, NAME_COLUMNS, MapName
 from headscope.errors import InputError
@@ -100,7 +101,7 @@ class Journal:
             self._write({"action": EXPORT})
             self.exported = len(self.actions)
 
-    def _write(self, row: dict[str, object]) -> None:
+    def _write(self, row: dict[str, Any]) -> None:
         size = os.fstat(self._descriptor).st_size
         line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
         try:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 from headscope.data_modules.patterns.labels import CLASSES
@@ -32,7 +33,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-Answer = tuple[int, dict[str, object] | bytes]
+Answer = tuple[int, dict[str, Any] | bytes]
 
 
 class LabelServer(ThreadingHTTPServer):
@@ -114,7 +115,7 @@ class LabelHandler(BaseHTTPRequestHandler):
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self.server.token.encode())
 
-    def _body(self) -> dict[str, object]:
+    def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LONGEST_REQUEST:
             raise Refused(413, "Expected a short request.")
@@ -157,7 +158,7 @@ class LabelHandler(BaseHTTPRequestHandler):
         """How far the passes agree."""
         return 200, self.server.session.agreement()
 
-    def label(self, body: dict[str, object]) -> Answer:
+    def label(self, body: dict[str, Any]) -> Answer:
         """Label a map, or clear it."""
         number, label, version, tab = (body.get(key) for key in ("number", "label", "version", "tab"))
         if not (type(number) is int and type(version) is int and isinstance(label, str) and isinstance(tab, str) and tab):
@@ -168,7 +169,7 @@ class LabelHandler(BaseHTTPRequestHandler):
             raise Refused(400, f"{error}.") from error
         return 200, {**self.server.session.state(), "number": number}
 
-    def undo(self, body: dict[str, object]) -> Answer:
+    def undo(self, body: dict[str, Any]) -> Answer:
         """Take back the last action of a tab."""
         tab = body.get("tab")
         if not (isinstance(tab, str) and tab):
@@ -176,7 +177,7 @@ class LabelHandler(BaseHTTPRequestHandler):
         number = self.server.session.undo(tab)
         return 200, {**self.server.session.state(), "number": number}
 
-    def export(self, _: dict[str, object]) -> Answer:
+    def export(self, _: dict[str, Any]) -> Answer:
         """Write the table."""
         session = self.server.session
         session.export()

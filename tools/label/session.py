@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, write_labels
 from headscope.errors import InputError
@@ -150,7 +151,7 @@ class LabelSession:
     def _rows(self) -> list[Label]:
         return [Label(name, label, passed) for (name, passed), label in self._labels.items()]
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """What a tab may know: the labels of this pass only, with their versions."""
         with self._lock:
             labels = [self.label_of(number) for number in range(len(self.maps))]
