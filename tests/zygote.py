@@ -103,20 +103,16 @@ class Second:
     """What the program takes for a subprocess.Popen: the process that was forked for it, told what to be."""
 
     def __init__(self, number: int, writing: int, command: list[str], env: dict[str, str], cwd: str | None) -> None:
-        self.pid, self.returncode, self._lock, self._killed = number, None, Lock(), False
+        self.pid, self.returncode, self._lock = number, None, Lock()
         question = {"words": command[1:], "cwd": cwd or str(Path.cwd()), "environment": dict(env), "own_group": False}
         question["ignores_interrupts"] = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
         with os.fdopen(writing, "w") as stream:
             json.dump(question, stream)
 
     def poll(self) -> int | None:
-        """The exit status once it has one, unless the program itself ended it.
-
-        A program kills its second process when it ends, and may look at it once more before its threads stop: a forked
-        one has more to clean up, so that this happens often.
-        """
+        """The exit status once it has one."""
         with self._lock:
-            if self.returncode is None and not self._killed:
+            if self.returncode is None:
                 number, status = os.waitpid(self.pid, os.WNOHANG)
                 self.returncode = os.waitstatus_to_exitcode(status) if number else None
         return self.returncode
@@ -124,7 +120,6 @@ class Second:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            self._killed = number == signal.SIGKILL
             os.kill(self.pid, number)
 
 
