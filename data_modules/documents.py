@@ -16,7 +16,7 @@ from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates
 from headscope.errors import DataError, require_choice, require_limit
 from headscope.files import data_files
-from headscope.progress import progress
+from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"

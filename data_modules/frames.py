@@ -15,7 +15,7 @@ from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.framenet import Element, FrameExample, Span, framenet_files, read_framenet
 from headscope.errors import DataError, require_limit
-from headscope.progress import progress
+from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"

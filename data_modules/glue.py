@@ -17,7 +17,7 @@ from headscope.data_modules.readers.parser import ParsedText, Parser, token_depe
 from headscope.data_modules.segments import token_classes
 from headscope.errors import ConfigError, given, require_choice, require_limit
 from headscope.files import local_path
-from headscope.progress import progress
+from headscope.processes import progress
 
 HUB = "hub"
 

@@ -13,7 +13,7 @@ from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
 from headscope.errors import ConfigError, DataError, InputError, require_limit
-from headscope.progress import progress
+from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"

@@ -1,23 +1,28 @@
 """The outermost layer: help, exit statuses, and one clear sentence for a user's mistake."""
 
+import importlib
 import os
 import sys
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
 from headscope.processes import is_first_process
 from headscope.runs.explain import explain, interrupted
 from headscope.runs.help import help_text
 from headscope.runs.sweeps.job import sweep_job
-from headscope.runs.sweeps.plugin import register
 
+SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it
 FIRST_WORD = 5  # seconds
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -62,3 +67,40 @@ def clear_errors() -> Iterator[None]:
             sys.stderr.flush()
             os._exit(status)  # at once: the others must not find it silent before they find it gone
         sys.exit(status)
+
+
+class HeadscopeSweeper(Sweeper):
+    """Hands the command to `runs.sweeps.sweep`, with the launcher that the user chose."""
+
+    __module__ = SWEEPER
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Build the launcher."""
+        self.hydra_context, self.config = hydra_context, config
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Run the jobs and report them."""
+        from headscope.errors import given
+        from headscope.runs.sweeps.sweep import run_sweep
+
+        config, context = given(self.config, "a configuration"), given(self.hydra_context, "Hydra")
+        run_sweep(config, context.config_loader, given(self.launcher, "a launcher"), arguments)
+
+
+def register() -> None:
+    """Make the sweeper known to Hydra, before it composes a configuration that names it.
+
+    Hydra instantiates plugins of the namespace hydra_plugins only. The package has one top-level name, headscope, so this
+    module stands in for one there instead of being installed there.
+    """
+    namespace: Any  # gets an attribute of our own
+    try:
+        namespace = importlib.import_module("hydra_plugins")
+    except ModuleNotFoundError:  # no other plugin is installed
+        namespace = sys.modules["hydra_plugins"] = ModuleType("hydra_plugins")
+        namespace.__path__ = []
+    sys.modules[SWEEPER] = namespace.headscope = sys.modules[__name__]
+    Plugins.instance().register(HeadscopeSweeper)

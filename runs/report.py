@@ -21,8 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
 from headscope.errors import ConfigError
 from headscope.files import files_sha256, read_json, write_csv, write_json
-from headscope.processes import is_first_process
-from headscope.progress import progress
+from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, RESULTS, finished_results
 from headscope.reports.terminal import show
 from headscope.runs.explain import explain

@@ -10,8 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
-from headscope.processes import is_first_process
-from headscope.progress import announced
+from headscope.processes import announced, is_first_process
 from headscope.reports.results import read_heads
 from headscope.runs.children import compose_child, handed_on, run_child
 from headscope.runs.report import clear, open_run

@@ -16,8 +16,7 @@ from pytorch_lightning.loggers import Logger
 
 from headscope.contracts import Findings, Row, RunResults, number
 from headscope.errors import ConfigError
-from headscope.processes import is_first_process
-from headscope.progress import watched
+from headscope.processes import is_first_process, watched
 from headscope.reports.terminal import show
 from headscope.runs.report import OpenRun, note_data, open_run, prepare_folder
 

@@ -15,7 +15,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
 from headscope.errors import ConfigError, given
-from headscope.progress import progress
+from headscope.processes import progress
 
 NO_WORD = -1
 MODEL_INPUTS = {"token_type_ids": 0, "labels": IGNORE}  # what an encoder may get besides ids and mask, and its padding

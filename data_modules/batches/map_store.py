@@ -16,7 +16,7 @@ from pytorch_lightning.utilities import move_data_to_device
 from headscope.data_modules.batches.examples import Split, budget_batches, collate
 from headscope.data_modules.batches.words import STORED_AXES, Autocast, WordEncoder
 from headscope.files import appears_whole, file_sha256, once, write_atomically
-from headscope.progress import progress
+from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 FORMAT = 2

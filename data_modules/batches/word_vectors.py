@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headscope.errors import InputError
 from headscope.files import packaged_folder
-from headscope.progress import progress
+from headscope.processes import progress
 
 UNKNOWN = 0  # the row of zeros: unknown words, and ROOT
 

@@ -8,7 +8,7 @@ from sys import intern
 
 from headscope.errors import DataError
 from headscope.files import data_files
-from headscope.progress import progress
+from headscope.processes import progress
 
 COLUMNS = 10
 Row = tuple[int, list[str]]  # a line's number and its columns

@@ -14,7 +14,7 @@ from headscope.errors import ConfigError
 from headscope.probes.patterns.classifier import PatternClassifier
 from headscope.probes.patterns.resampling import CLS, SEP
 from headscope.probes.patterns.scores import Predictions
-from headscope.progress import progress
+from headscope.processes import progress
 
 VERTICAL, DIAGONAL, VERTICAL_DIAGONAL, BLOCK, HETEROGENEOUS = range(len(CLASSES))
 MEASURES = ("special", "near", "inside")

@@ -14,8 +14,7 @@ from omegaconf import DictConfig
 from headscope.contracts import Findings, RunResults, Source
 from headscope.errors import InputError
 from headscope.files import write_atomically
-from headscope.processes import is_first_process
-from headscope.progress import announced
+from headscope.processes import announced, is_first_process
 from headscope.reports.atlas.content import Model, fact_rows, model_atlas, read_part, summary_rows, tested
 from headscope.reports.atlas.html import atlas_html
 from headscope.runs.atlas.parts import Outcome, published_figures, run_part

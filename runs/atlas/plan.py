@@ -121,7 +121,7 @@ def plan(cfg: DictConfig, model: str, name: str, given: Sequence[str]) -> Planne
 
 def analyses_of(part: str) -> dict[str, str]:
     """The analyses that say in their files (`atlas_parts`) that they are run in a part, and the experiment of each."""
-    loader = GlobalHydra.instance().config_loader()
+    loader: Any = GlobalHydra.instance().config_loader()
     declared = [loader.repository.load_config(f"analyses/{name}").config for name in loader.get_group_options("analyses")]
     found = {name: row for one in declared for name, row in (one.get("atlas_parts") or {}).items() if row.part == part}
     return {name: row.experiment for name, row in sorted(found.items(), key=lambda item: item[1].order)}

@@ -4,11 +4,13 @@ import gzip
 import json
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headscope.reports.atlas.content import Quantity, grids, quantity_entry
+from headscope.contracts import Provenance, Quantity, RunResults, Section
+from headscope.reports.atlas.content import Measured, Model, Part, quantity_entry
 from headscope.reports.atlas.html import PLAIN_BYTES, atlas_html, rounded
 from tests.reports.atlas_data import ROLES, make_atlas
 
@@ -621,10 +623,11 @@ def test_a_quantity_that_no_head_has_is_shown_as_not_defined(opened, tmp_path):
     """As where a run found no example of something: all cells of its rows are empty."""
     empty = dict.fromkeys(("value", "n", "low", "high", "p"), "")
     rows = [{"layer": str(layer), "head": str(head), "quantity": "rare", **empty} for layer in (1, 2) for head in (1, 2, 3)]
-    rare = Quantity("rare", "surface", "rare", "Never seen.", "text", rows)
+    rare = Measured(Quantity("rare", "rare", "Never seen.", section=Section("surface", "surface")), "text", rows)
+    part = Part("text", Path("text"), RunResults("x", {}, {}, Provenance({}, {}, {})), [rare])
     entry = quantity_entry(rare)
     assert (entry["value"], entry["n"], entry["p"]) == ([[None] * 3] * 2, None, None)
-    assert grids([rare]) == {}
+    assert Model("tiny", [part], []).grids() == {}
     atlas = make_atlas(2, 3, models=2)
     for model in atlas["models"]:
         model["quantities"].insert(0, entry)

@@ -7,7 +7,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
-from headscope.runs.sweeps.plugin import register
+from headscope.runs.cli import register
 from tests.commands import train as train  # for the tests of this folder
 from tests.runs import cheap_job
 

@@ -8,12 +8,12 @@ import time
 import pytest
 from rich.progress import Task
 
-from headscope.progress import Rate, TimeLeft, announced, progress
+from headscope.processes import Rate, TimeLeft, announced, progress
 from tests.commands import Command
 
 SLOW = """
 import sys, time
-from headscope import progress as module
+from headscope import processes as module
 module.PATIENCE = 0.1
 def slowly(items):
     for item in items:
