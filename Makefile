@@ -2,16 +2,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test readme lint bench clean
+.PHONY: help setup run test test-all installed readme lint bench clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
 
 run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_table3"
 	$(BIN)/python train.py $(ARGS)
 
 test: $(READY)  ## all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-all: test installed  ## all tests, then the wheel in an empty environment
+
+installed: $(READY)  ## the wheel, installed and run in an empty environment, against this checkout
+	$(BIN)/python -m tests.installed
 
 readme: $(READY)  ## every command of README.md, run on samples
 	$(BIN)/python -m tests.readme_commands --run $(ARGS)

@@ -137,6 +137,11 @@ class Quantity:
     which: str = ""
     headline: bool = False
 
+    @property
+    def title(self) -> str:
+        """The label with the unit, unless it says it already."""
+        return self.label if not self.unit or self.unit in self.label else f"{self.label} ({self.unit})"
+
     def to_json(self) -> dict[str, Any]:
         """As results.json keeps it, under its name."""
         return {name: value for name, value in asdict(self).items() if name != "name"}

@@ -31,7 +31,7 @@ examples
   python train.py experiment=clark_relations encoder=bert_base data.test=dev.conllu
   python train.py experiment=clark_surface analyses=[surface,clusters]
   python train.py experiment=kovaleva_glue data.task=rte data.dir=/path/to/glue run_dir=outputs/rte
-  python train.py experiment=pande_sieves data.task=rte data.dir=/path/to/glue tuned=outputs/rte/model
+  python train.py experiment=pande_sieves data.task=rte data.dir=/path/to/glue tuned.name=outputs/rte/model
   python train.py experiment=clark_probe_attention encoder=bert_base data.train=train.conllu data.test=dev.conllu
   python train.py experiment=compare runs=[outputs/one,outputs/other]
   python train.py module.decode=mst logger=[csv,tensorboard] seed=1

@@ -1,10 +1,14 @@
 """Who may import whom (the kernel none, data_modules the kernel, ...), no cycles, no properties that read files."""
 
 import ast
+import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+from tests import commands
 
 PROJECT = Path(__file__).parents[1]
 KERNEL = "kernel"
@@ -99,6 +103,37 @@ def test_no_property_reads_a_file():
         if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in READS
     ]
     assert found == []
+
+
+FOLLOWED = """
+import json, os, sys, threading
+project, files = sys.argv[1], set()
+
+def follow(frame, event, _):
+    code = frame.f_code
+    file = os.path.realpath(code.co_filename)
+    # Functions alone: the bodies of modules and classes run on import, whoever imports them.
+    if event == "call" and code.co_flags & 1 and file.startswith(project) and "/.venv/" not in file:
+        files.add(os.path.relpath(file, project))
+
+sys.argv = ["train.py", "experiment=clark_relations", "data.limit=20", "analyses.relations.min_count=5", *sys.argv[2:]]
+threading.setprofile(follow)
+sys.setprofile(follow)
+from headscope.runs.cli import main
+main()
+sys.setprofile(None)
+print(json.dumps(sorted(files)))
+"""
+MOST_FILES = 22
+
+
+def test_one_sentence_passes_few_files_and_the_readme_names_them(tmp_path):
+    done = commands.run("-c", FOLLOWED, str(PROJECT), f"run_dir={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    files = json.loads(done.stdout.splitlines()[-1])
+    assert len(files) <= MOST_FILES
+    told = (PROJECT / "README.md").read_text(encoding="utf-8").partition("**The way of a sentence**")[2].partition("\n- ")[0]
+    assert set(re.findall(r"`([\w/]+\.py)`", told)) == set(files)
 
 
 def test_every_package_is_in_the_wheel():

@@ -44,7 +44,7 @@ def difference_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path)
         _, *others = (column for column in rows[0] if column not in NOT_RUNS)
         for name in [f"difference:{quantity}"] if len(others) == 1 else [f"difference:{quantity}:{run}" for run in others]:
             cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == name}
-            save(head_heatmap(results.quantities[name].label, cells), folder, name)
+            save(head_heatmap(results.quantities[name].title, cells), folder, name)
 
 
 def _by_quantity(results: RunResults) -> dict[str, list[Row]]:

@@ -27,7 +27,7 @@ def head_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path, secti
     for name, quantity in results.quantities.items():
         if quantity.section.name in sections:
             cells = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == name}
-            save(head_heatmap(quantity.label, cells), folder, f"heads_{name}")
+            save(head_heatmap(quantity.title, cells), folder, f"heads_{name}")
 
 
 def head_heatmap(title: str, cells: Mapping[tuple[int, int], float | None]) -> Figure:
