@@ -40,7 +40,7 @@ class HeadDistances(Analysis):
 
     def compute(self) -> Findings:
         mean = (js_from_sums(self.mixed) / self.tokens).cpu()
-        places, stress = plane(mean, self.seed)
+        points, stress = plane(mean, self.seed)
         names = [head_at(index, self.heads) for index in range(len(mean))]
         return Findings(
             metrics={"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
@@ -51,7 +51,7 @@ class HeadDistances(Analysis):
                     for name, row in zip(names, mean.tolist(), strict=True)
                 ],
             },
-            heads=by_name(HeadValues(coordinate(axis), self.grid(places[:, n])) for n, axis in enumerate("xy")),
+            heads=by_name(HeadValues(coordinate(axis), self.grid(points[:, n])) for n, axis in enumerate("xy")),
         )
 
 
@@ -83,16 +83,16 @@ def mixture_sums(
     flat = cells.flatten(1)
     mixed, logs = torch.empty_like(flat), torch.empty_like(flat)
     # Each map with itself and those behind it.
-    pairs = [(flat[place:], flat[place], mixed[place:], logs[place:]) for place in range(count)]
+    pairs = [(flat[index:], flat[index], mixed[index:], logs[index:]) for index in range(count)]
     parts = list(_parts(maps, real, rows, smoothing))
     sums = maps.new_zeros(len(parts), count, count)
     for of_part, (part, row_mask) in zip(sums, parts, strict=True):
         cells[:, part.shape[1] :] = 0
         torch.mul(part, row_mask[:, None], out=cells[:, : part.shape[1]])
         cells.clamp_(min=SMALLEST)
-        for place, (others, one, both, log) in enumerate(pairs):
+        for index, (others, one, both, log) in enumerate(pairs):
             torch.log(torch.add(others, one, out=both), out=log)
-            torch.sum(log.mul_(both), 1, out=of_part[place, place:])
+            torch.sum(log.mul_(both), 1, out=of_part[index, index:])
     upper = sums.sum(0, dtype=torch.float64)
     return upper + upper.triu(1).T
 
@@ -118,5 +118,5 @@ def plane(distances: Float[Tensor, "map map"], seed: int) -> tuple[Float[Tensor,
         return torch.zeros(len(distances), 2), 0.0
     options: dict[str, Any] = {"metric": "precomputed", "init": "random", "normalized_stress": False}
     scaling: Any = MDS(2, random_state=seed, n_init=4, **options)
-    places = scaling.fit_transform(distances.cpu().double().numpy())
-    return torch.from_numpy(places), float(scaling.stress_)
+    points = scaling.fit_transform(distances.cpu().double().numpy())
+    return torch.from_numpy(points), float(scaling.stress_)

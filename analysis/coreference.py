@@ -57,8 +57,8 @@ class CoreferenceHeads(Analysis):
     def compute(self) -> Findings:
         low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
         shares, count = 100 * self.correct.sum(0) / self.count.sum(0), self.count.sum(0)
-        chosen = {name: self._best(place) for place, name in enumerate(COUNTINGS)}
-        rows = {name: len(COUNTINGS) * self.maps + place for place, name in enumerate(BASELINES)}
+        chosen = {name: self._best(index) for index, name in enumerate(COUNTINGS)}
+        rows = {name: len(COUNTINGS) * self.maps + index for index, name in enumerate(BASELINES)}
         rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
         table: list[dict[str, Any]] = [
             {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
@@ -68,23 +68,23 @@ class CoreferenceHeads(Analysis):
             for name, row in rows.items()
         ]
         intervals = [
-            {"row": name, "kind": column, "accuracy": float(shares[row, place])}
-            | {"low": float(low[row, place]), "high": float(high[row, place]), "n": int(count[place])}
+            {"row": name, "kind": column, "accuracy": float(shares[row, index])}
+            | {"low": float(low[row, index]), "high": float(high[row, index]), "n": int(count[index])}
             for name, row in rows.items()
-            for place, column in enumerate(COLUMNS)
-            if count[place]
+            for index, column in enumerate(COLUMNS)
+            if count[index]
         ]
         heads = by_name(
             HeadValues(
                 antecedents_found(name, column),
-                value=self.grid(shares[part, place]),
-                n=self.grid(count[place].expand(self.maps)),
-                low=self.grid(low[part, place]),
-                high=self.grid(high[part, place]),
+                value=self.grid(shares[part, index]),
+                n=self.grid(count[index].expand(self.maps)),
+                low=self.grid(low[part, index]),
+                high=self.grid(high[part, index]),
             )
             for name, part in zip(COUNTINGS, self.map_slices(len(COUNTINGS)), strict=True)
-            for place, column in enumerate(COLUMNS)
-            if count[place]
+            for index, column in enumerate(COLUMNS)
+            if count[index]
         )
         metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
         return Findings(metrics, {"coreference": table, "coreference_intervals": intervals}, heads)
@@ -123,16 +123,16 @@ def antecedent_found(
     groups: Int[Tensor, "batch mention"],
 ) -> tuple[Bool[Tensor, "batch map mention"], Bool[Tensor, "batch map mention"]]:
     """Whether a mention's head word attends most to that of an antecedent: among earlier mentions, and all other words."""
-    places = torch.arange(real.shape[1], device=real.device)
+    positions = torch.arange(real.shape[1], device=real.device)
     is_mention = heads >= 0
     head = heads.clamp(min=0)
     rows = maps.gather(2, head[:, None, :, None].expand(-1, maps.shape[1], -1, maps.shape[3]))
     earlier = is_mention[:, None] & (heads[:, None] < heads[:, :, None])  # (batch, mention, other)
-    at_head = (head[..., None] == places).float()  # (batch, other, word)
+    at_head = (head[..., None] == positions).float()  # (batch, other, word)
     candidate = (earlier.float() @ at_head) > 0  # (batch, mention, word)
     same = earlier & (groups[:, None] == groups[:, :, None])
     antecedent = (same.float() @ at_head) > 0
-    other_word = (real & (places > 0))[:, None] & (places != head[..., None])
+    other_word = (real & (positions > 0))[:, None] & (positions != head[..., None])
     found = []
     for allowed in (candidate, other_word):
         most = rows.masked_fill(~allowed[:, None] | (rows <= 0), -1).argmax(3)  # ROOT where there is nothing

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.analysis.base import Analysis, flat_maps
-from headscope.analysis.links import largest, link_attention, link_places
+from headscope.analysis.links import largest, link_attention, link_ends
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
@@ -45,9 +45,9 @@ class FeatureAttention(Analysis):
 
     def update(self, batch: AttentionBatch) -> None:
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
-        for place, maps in enumerate(compared):
+        for index, maps in enumerate(compared):
             values, defined = feature_values(maps, batch.mask, batch.gold)
-            self.total[place] += (values * defined[..., None]).sum(0, dtype=torch.float64)
+            self.total[index] += (values * defined[..., None]).sum(0, dtype=torch.float64)
         self.inputs += defined.sum(0)
 
     def compute(self) -> Findings:
@@ -111,7 +111,7 @@ def feature_values(
     values = [largest(columns, has[..., n]) for columns in (received, from_cls) for n in range(len(FEATURES))]
     defined = [has[..., n].any(1) for _ in range(2) for n in range(len(FEATURES))]
     for name in LINKS:
-        one, other, there = link_places(gold[name])
+        one, other, there = link_ends(gold[name])
         for start, end in ((one, other), (other, one)):
             values.append(largest(link_attention(maps, start, end), there))
             defined.append(there.any(1))

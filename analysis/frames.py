@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headscope.analysis.base import DrawsMaps, flat_maps
-from headscope.analysis.links import largest, link_attention, link_places
+from headscope.analysis.links import largest, link_attention, link_ends
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
@@ -67,14 +67,14 @@ class FrameHeads(DrawsMaps):
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {
-                "head": head_at(place, self.heads),
+                "head": head_at(index, self.heads),
                 "direction": direction,
-                "score": float(means[d, place]),
-                "low": float(low[part][place]),
-                "high": float(high[part][place]),
+                "score": float(means[d, index]),
+                "low": float(low[part][index]),
+                "high": float(high[part][index]),
             }
             for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
-            for place in (means[d] > marks[d]).nonzero().flatten().tolist()
+            for index in (means[d] > marks[d]).nonzero().flatten().tolist()
         ]
         rows.sort(key=lambda row: -row["score"])
         return Findings(
@@ -115,6 +115,6 @@ class FrameHeads(DrawsMaps):
 
 def frame_values(maps: Float[Tensor, "batch map token token"], links: Tensor) -> Float[Tensor, "batch direction map"]:
     """The largest attention from a target's token to an element's, and back."""
-    target, element, there = link_places(links)
+    target, element, there = link_ends(links)
     ends = ((target, element), (element, target))
     return torch.stack([largest(link_attention(maps, start, end), there) for start, end in ends], 1)

@@ -126,9 +126,9 @@ def role_pattern_agreement(grids: Mapping[str, Grid]) -> dict[str, Any]:
     rows = []
     for role, grid in roles.items():
         has_role = array(grid)[known] > 0
-        for place, name in enumerate(classes):
-            row = overlap(has_role, most_frequent[known] == place)
-            rows.append({"role": role, "class": name, **row, "spearman": _spearman(grids.get(SCORE + role), shares[place])})
+        for index, name in enumerate(classes):
+            row = overlap(has_role, most_frequent[known] == index)
+            rows.append({"role": role, "class": name, **row, "spearman": _spearman(grids.get(SCORE + role), shares[index])})
     rows = with_holm(rows)
     pairs = [
         f"{words(row['role'])} with {words(row['class'])} ({row['both']} heads, {number(row['expected'])} expected)"
@@ -211,8 +211,8 @@ def effects_not_rejected(
     apart = np.stack([difference - drawn, difference + drawn])
     apart[np.abs(apart) <= ROUNDING * np.abs(drawn).max()] = 0  # so that a draw as far as no effect counts for no effect
     ends = np.sort(apart / np.stack([1 - kept, 1 + kept]), axis=0)
-    place = needed - int(same.sum()) - 1
-    return float(np.sort(ends[0])[place]), float(np.sort(ends[1])[-1 - place])
+    index = needed - int(same.sum()) - 1
+    return float(np.sort(ends[0])[index]), float(np.sort(ends[1])[-1 - index])
 
 
 def layer_contrast(has: Bool[np.ndarray, "layer head"], known: np.ndarray | bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -229,16 +229,16 @@ def layer_contrast(has: Bool[np.ndarray, "layer head"], known: np.ndarray | bool
 
 
 def orders_within_layers(known: Bool[np.ndarray, "layer head"], draws: int, random: np.random.Generator) -> np.ndarray:
-    """For each draw, the heads of every layer in a random order, those not known at their place: (draw, layer, head)."""
+    """For each draw, the heads of every layer in a random order, those not known where they are: (draw, layer, head)."""
     orders = np.tile(np.arange(known.shape[1]), (draws, len(known), 1))
     keys = random.random(orders.shape, dtype=np.float32)
     for layer, row in enumerate(known):
-        places = np.flatnonzero(row)
-        orders[:, layer, places] = places[keys[:, layer, places].argsort(-1)]
+        positions = np.flatnonzero(row)
+        orders[:, layer, positions] = positions[keys[:, layer, positions].argsort(-1)]
     return orders
 
 
-def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw place"]:
+def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw head"]:
     """The values with the heads of each layer in the order of each draw."""
     return np.take_along_axis(values[None], orders, 2).reshape(len(orders), -1)
 

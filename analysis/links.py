@@ -5,14 +5,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def largest(values: Float[Tensor, "batch map place"], among: Bool[Tensor, "batch place"]) -> Float[Tensor, "batch map"]:
-    """The largest value among some places; 0 where there is none."""
+def largest(
+    values: Float[Tensor, "batch map position"], among: Bool[Tensor, "batch position"]
+) -> Float[Tensor, "batch map"]:
+    """The largest value among some positions; 0 where there is none."""
     if not values.shape[2]:
         return values.new_zeros(values.shape[:2])
     return values.masked_fill(~among[:, None], 0).amax(2)
 
 
-def link_places(
+def link_ends(
     pairs: Int[Tensor, "batch twice"],
 ) -> tuple[Int[Tensor, "batch link"], Int[Tensor, "batch link"], Bool[Tensor, "batch link"]]:
     """The two ends of each link, and whether it is no padding."""

@@ -54,12 +54,12 @@ class PatternShares(Analysis):
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.input_index, self.replicates, self.seed)
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
-        for place, maps in enumerate(compared):
+        for index, maps in enumerate(compared):
             sure, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
             self.no_number += (~sure.isfinite()).sum()
-            self.counts[place] += outcomes.sum(0, dtype=torch.float64)
-            self.sure[place] += sure.sum(0, dtype=torch.float64)
-            self.resampled_counts[:, place] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
+            self.counts[index] += outcomes.sum(0, dtype=torch.float64)
+            self.sure[index] += sure.sum(0, dtype=torch.float64)
+            self.resampled_counts[:, index] += (weights @ outcomes.flatten(1)).unflatten(1, outcomes.shape[1:])
         self.inputs += len(batch.mask)
         self.resampled_inputs += weights.sum(1)
 

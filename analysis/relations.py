@@ -62,16 +62,16 @@ class RelationHeads(DrawsMaps):
         self.keep_maps_of(facts.drawn, [len(one.tokens) + 1 for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
-        heads, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
+        governors, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
         predicted = predicted_words(flat_maps(batch), batch.mask)
         if self.released_possessive:
-            asked = torch.where(self.is_possessive[relations] & (heads >= 0), batch.gold["asked"].clamp(min=0), 0)
-            asked = torch.where(asked > 0, asked, torch.arange(heads.shape[1], device=heads.device))
+            asked = torch.where(self.is_possessive[relations] & (governors >= 0), batch.gold["asked"].clamp(min=0), 0)
+            asked = torch.where(asked > 0, asked, torch.arange(governors.shape[1], device=governors.device))
             predicted = predicted.gather(2, asked[:, None].expand_as(predicted))
-        right = (predicted == heads[:, None]).float()
-        member = self.members[relations] * (heads > 0)[..., None]  # (batch, word, row)
-        by_offset = offset_right(heads)
-        fold = (batch.input_index[:, None] % FOLDS == torch.arange(FOLDS, device=heads.device)).float()
+        right = (predicted == governors[:, None]).float()
+        member = self.members[relations] * (governors > 0)[..., None]  # (batch, word, row)
+        by_offset = offset_right(governors)
+        fold = (batch.input_index[:, None] % FOLDS == torch.arange(FOLDS, device=governors.device)).float()
 
         sentence_right, sentence_count = right @ member, member.sum(1)
         self.correct += torch.einsum("bf,bmr->fmr", fold, sentence_right)
@@ -89,7 +89,7 @@ class RelationHeads(DrawsMaps):
     def compute(self) -> Findings:
         correct, count = self.correct.sum(0), self.count.sum(0)
         low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
-        rows = [self._row(place, low, high) for place in range(len(self.names)) if count[place] >= self._least(place)]
+        rows = [self._row(index, low, high) for index in range(len(self.names)) if count[index] >= self._least(index)]
         tested = [row for row in rows if row["relation"] != ALL]
         corrected = holm([row["p"] for row in tested])
         rows = [{**row, "p_holm": row["p"]} for row in rows if row["relation"] == ALL]
@@ -108,36 +108,36 @@ class RelationHeads(DrawsMaps):
             heads=by_name(
                 HeadValues(
                     governor_found(name, direction),
-                    value=self.grid(100 * correct[maps, place] / count[place]),
-                    n=self.grid(count[place].expand(self.layers * self.heads)),
-                    low=self.grid(low[maps, place]),
-                    high=self.grid(high[maps, place]),
+                    value=self.grid(100 * correct[maps, index] / count[index]),
+                    n=self.grid(count[index].expand(self.layers * self.heads)),
+                    low=self.grid(low[maps, index]),
+                    high=self.grid(high[maps, index]),
                 )
-                for place, name in enumerate(self.names)
+                for index, name in enumerate(self.names)
                 for direction, maps in zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True)
-                if count[place]
+                if count[index]
             ),
             drawings={"attention_lines": self._drawings(rows)},
         )
 
-    def _least(self, place: int) -> int:
-        return 1 if self.names[place] == ALL else max(1, self.min_count)
+    def _least(self, index: int) -> int:
+        return 1 if self.names[index] == ALL else max(1, self.min_count)
 
-    def _row(self, place: int, low: np.ndarray, high: np.ndarray) -> Row:
+    def _row(self, index: int, low: np.ndarray, high: np.ndarray) -> Row:
         """The best head of a relation beside the best fixed offset."""
-        correct, count = self.correct[:, :, place], self.count[:, place]
+        correct, count = self.correct[:, :, index], self.count[:, index]
         best = int(correct.sum(0).argmax())
-        offset = int(self.offset_correct[:, place].argmax())
+        offset = int(self.offset_correct[:, index].argmax())
         words, right = int(count.sum()), int(correct[:, best].sum())
-        baseline, both = int(self.offset_correct[offset, place]), int(self.both_correct[best, offset, place])
-        direction, map_place = divmod(best, self.layers * self.heads)
+        baseline, both = int(self.offset_correct[offset, index]), int(self.both_correct[best, offset, index])
+        direction, map_index = divmod(best, self.layers * self.heads)
         return {
-            "relation": self.names[place],
-            "head": head_at(map_place, self.heads),
+            "relation": self.names[index],
+            "head": head_at(map_index, self.heads),
             "direction": DIRECTIONS[direction],
             "accuracy": 100 * right / words,
-            "low": float(low[best, place]),
-            "high": float(high[best, place]),
+            "low": float(low[best, index]),
+            "high": float(high[best, index]),
             "held_out": held_out(correct, count),
             "offset": OFFSETS[offset],
             "baseline": 100 * baseline / words,
@@ -153,7 +153,7 @@ class RelationHeads(DrawsMaps):
             links = [[w for w, r in enumerate(s.relations, 1) if member[r] and s.governors[w - 1]] for s in self.drawn]
             if row["relation"] == ALL or not any(links):
                 continue
-            sentence = max(range(len(links)), key=lambda place: len(links[place]))
+            sentence = max(range(len(links)), key=lambda index: len(links[index]))
             drawn = self.drawn[sentence]
             size = len(drawn.tokens) + 1
             grid = self.drawn_map(sentence, row["head"])[1:size, 1:size]
@@ -202,16 +202,16 @@ def predicted_words(
     maps: Float[Tensor, "batch map word word"], real: Bool[Tensor, "batch word"]
 ) -> Int[Tensor, "batch direction_map word"]:
     """For every word the other word with most attention, along rows and then along columns; never ROOT or padding."""
-    places = torch.arange(real.shape[1], device=real.device)
-    word = real & (places > 0)
-    pair = word[:, :, None] & word[:, None] & (places[:, None] != places)
+    positions = torch.arange(real.shape[1], device=real.device)
+    word = real & (positions > 0)
+    pair = word[:, :, None] & word[:, None] & (positions[:, None] != positions)
     # A word without pieces gets and gives nothing: nowhere to look is never the gold head.
     others = maps.masked_fill(~pair[:, None] | (maps <= 0), -1)
     return torch.cat([others.argmax(3), others.argmax(2)], 1)
 
 
-def offset_right(heads: Int[Tensor, "batch word"]) -> Float[Tensor, "batch offset word"]:
+def offset_right(governors: Int[Tensor, "batch word"]) -> Float[Tensor, "batch offset word"]:
     """Whether the gold head stands at each fixed offset."""
-    places = torch.arange(heads.shape[1], device=heads.device)
-    offsets = torch.tensor(OFFSETS, device=heads.device)
-    return (((heads - places)[:, None] == offsets[:, None]) & (heads > 0)[:, None]).float()
+    positions = torch.arange(governors.shape[1], device=governors.device)
+    offsets = torch.tensor(OFFSETS, device=governors.device)
+    return (((governors - positions)[:, None] == offsets[:, None]) & (governors > 0)[:, None]).float()

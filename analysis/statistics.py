@@ -45,8 +45,8 @@ def mixed_bits(number: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     return _shifted(number ^ _shifted(number, 31), 33)
 
 
-def _shifted(number: Int[Tensor, "*shape"], places: int) -> Int[Tensor, "*shape"]:
-    return (number >> places) & ((1 << (64 - places)) - 1)
+def _shifted(number: Int[Tensor, "*shape"], positions: int) -> Int[Tensor, "*shape"]:
+    return (number >> positions) & ((1 << (64 - positions)) - 1)
 
 
 def interval(

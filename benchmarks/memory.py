@@ -65,15 +65,15 @@ def write_sentences(file: Path, count: int) -> None:
     """The sample over and over, the words of each sentence in a new order: other text, the same lengths."""
     sample, draw = read_conllu([TREEBANK / "train.conllu"]), random.Random(0)
     with file.open("w", encoding="utf-8") as stream:
-        for place in range(count):
-            sentence = sample[place % len(sample)]
+        for index in range(count):
+            sentence = sample[index % len(sample)]
             stream.write(conllu(sentence, draw.sample(sentence.words, len(sentence.words))))
 
 
 def conllu(sentence: Sentence, words: list[str]) -> str:
     """The tree of the sentence over other words."""
     rows = zip(words, sentence.governors, sentence.relations, strict=True)
-    lines = [f"{place}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_" for place, (word, head, name) in enumerate(rows, start=1)]
+    lines = [f"{index}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_" for index, (word, head, name) in enumerate(rows, start=1)]
     return "\n".join(lines) + "\n\n"
 
 

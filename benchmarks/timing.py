@@ -40,8 +40,8 @@ def interleaved(ours: Work, reference: Work, repeats: int, in_a_row: int = 1) ->
         work()
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeats):
-        for place in (0, 1) if turn % 2 == 0 else (1, 0):
-            times[place].extend(milliseconds((ours, reference)[place]) for _ in range(in_a_row))
+        for index in (0, 1) if turn % 2 == 0 else (1, 0):
+            times[index].extend(milliseconds((ours, reference)[index]) for _ in range(in_a_row))
     return statistics.median(times[0]), statistics.median(times[1])
 
 

@@ -26,7 +26,7 @@ def run(encoder_name: str, repeats: int) -> Iterator[Comparison]:
     encoder = FrozenEncoder(encoder_name)
     floor, eager = plain_model(encoder, "sdpa"), plain_model(encoder, "eager")
     for length in LENGTHS:
-        lengths = [length - place % 3 for place in range(BATCH_TOKENS // length)]
+        lengths = [length - index % 3 for index in range(BATCH_TOKENS // length)]
         data = ready(RunsOfWords(encoder, lengths))
         yield against_forward_pass(data, floor, repeats, f"{len(lengths)} × {length} tokens")
     spread, spread_name = ready(RunsOfWords(encoder, SPREAD)), f"inputs of {SPREAD[0]}-{SPREAD[-1]} tokens"
@@ -100,7 +100,7 @@ def maps_word_by_word(eager: PreTrainedModel, item: Encoded) -> Float[Tensor, "l
 def require_same_maps(data: AttentionDataModule, eager: PreTrainedModel) -> None:
     """Every sentence's maps are equal, whichever way they are made."""
     loader, items = data.test_dataloader(), data.read_splits()["test"].items
-    for places, batch in zip(loader.batch_sampler, loader, strict=True):
-        for place, maps in zip(places, data.on_after_batch_transfer(batch, 0).maps, strict=True):
-            size = items[place].size
-            assert_close(maps[..., :size, :size], maps_word_by_word(eager, items[place]), **TOLERANCE)
+    for positions, batch in zip(loader.batch_sampler, loader, strict=True):
+        for index, maps in zip(positions, data.on_after_batch_transfer(batch, 0).maps, strict=True):
+            size = items[index].size
+            assert_close(maps[..., :size, :size], maps_word_by_word(eager, items[index]), **TOLERANCE)

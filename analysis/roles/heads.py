@@ -64,7 +64,7 @@ class HeadRoles(Analysis):
         self.distribution = "student" if released else distribution
         windows = [RELEASED_WINDOWS.get(name, 0) if released else 0 for name in self.sieves]
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
-        self.times_entropy = [place for place, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
+        self.times_entropy = [index for index, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
         self.compared = facts.tuned
         for name in ("scores", "defined", "tuned"):
             self.add_state(name, [], dist_reduce_fx="cat")
@@ -140,18 +140,18 @@ class HeadRoles(Analysis):
 
     def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[Row]:
         rows = []
-        for place, name in enumerate(self.sieves):
-            tested = counts[place] > 1
+        for index, name in enumerate(self.sieves):
+            tested = counts[index] > 1
             rows.append(
                 {
                     "role": name,
-                    "heads": int(assigned[place].sum()) if tested else None,
-                    "share": float(100 * assigned[place].mean()) if tested else None,
-                    "mean_score": float(means[place].mean()) if tested else None,
-                    "highest": float(means[place].max()) if tested else None,
-                    "highest_head": head_at(int(means[place].argmax()), self.heads) if tested else None,
-                    "above_permuted": int((permuted[place] <= self.level).sum()) if tested else None,
-                    "n": int(counts[place]),
+                    "heads": int(assigned[index].sum()) if tested else None,
+                    "share": float(100 * assigned[index].mean()) if tested else None,
+                    "mean_score": float(means[index].mean()) if tested else None,
+                    "highest": float(means[index].max()) if tested else None,
+                    "highest_head": head_at(int(means[index].argmax()), self.heads) if tested else None,
+                    "above_permuted": int((permuted[index] <= self.level).sum()) if tested else None,
+                    "n": int(counts[index]),
                 }
             )
         return rows
@@ -170,8 +170,8 @@ class HeadRoles(Analysis):
     def _assigned_rows(self, assigned: np.ndarray) -> list[Row]:
         names = np.array(list(self.sieves))
         return [
-            {"head": head_at(place, self.heads), "roles": names[assigned[:, place]].tolist()}
-            for place in range(assigned.shape[1])
+            {"head": head_at(index, self.heads), "roles": names[assigned[:, index]].tolist()}
+            for index in range(assigned.shape[1])
         ]
 
     def _change_rows(self, scores: np.ndarray, defined: np.ndarray) -> list[Row]:
@@ -204,25 +204,25 @@ class HeadRoles(Analysis):
     ) -> dict[str, HeadValues]:
         """All per-head quantities; arrays are (role, map), those of shuffles (permutation, role, map)."""
         values = []
-        for place, name in enumerate(self.sieves):
-            if counts[place] < 2:
+        for index, name in enumerate(self.sieves):
+            if counts[index] < 2:
                 continue
-            half = norm.isf(0.025) * deviations[place] / np.sqrt(counts[place])
+            half = norm.isf(0.025) * deviations[index] / np.sqrt(counts[index])
             score, effect, chance, has_role = role_quantities(name)
             values.append(
                 HeadValues(
                     score,
-                    value=self.grid(means[place]),
-                    n=self.grid(np.full_like(means[place], counts[place])),
-                    low=self.grid(means[place] - half),
-                    high=self.grid(means[place] + half),
-                    p=self.grid(p[place]),
+                    value=self.grid(means[index]),
+                    n=self.grid(np.full_like(means[index], counts[index])),
+                    low=self.grid(means[index] - half),
+                    high=self.grid(means[index] + half),
+                    p=self.grid(p[index]),
                 )
             )
             with np.errstate(invalid="ignore", divide="ignore"):
-                values.append(HeadValues(effect, self.grid((means[place] - tau) / deviations[place])))
-            values.append(HeadValues(chance, self.grid(shuffled[:, place].mean(0)), p=self.grid(permuted[place])))
-            values.append(HeadValues(has_role, self.grid(assigned[place].astype(float))))
+                values.append(HeadValues(effect, self.grid((means[index] - tau) / deviations[index])))
+            values.append(HeadValues(chance, self.grid(shuffled[:, index].mean(0)), p=self.grid(permuted[index])))
+            values.append(HeadValues(has_role, self.grid(assigned[index].astype(float))))
         values.append(HeadValues(NUMBER_OF_ROLES, self.grid(assigned.sum(0).astype(float))))
         return by_name(values)
 

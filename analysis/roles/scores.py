@@ -45,7 +45,7 @@ def entropy_scores(
 
 def shuffled_columns(real: Bool[Tensor, "batch token"], index: Tensor, number: int, seed: int) -> Tensor:
     """An order of each input's real columns, drawn by seed, input and number; padding stays behind."""
-    places = torch.arange(real.shape[1], device=real.device)
+    positions = torch.arange(real.shape[1], device=real.device)
     drawn = mixed_bits(mixed_bits(index + (seed << 32)) + number)
-    keys = mixed_bits(drawn[:, None] ^ mixed_bits(places + 1))
-    return torch.where(real, keys, 2**32 + places).argsort(1)
+    keys = mixed_bits(drawn[:, None] ^ mixed_bits(positions + 1))
+    return torch.where(real, keys, 2**32 + positions).argsort(1)

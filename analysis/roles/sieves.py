@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headscope.analysis.links import link_places
+from headscope.analysis.links import link_ends
 from headscope.data_modules.segments import TOKEN_CLASSES
 from headscope.errors import require_choice
 
@@ -21,8 +21,8 @@ REACH = 2
 
 def near(gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], first: int, last: int) -> Sieve:
     """The tokens from `first` to `last` places after each token."""
-    places = torch.arange(real.shape[1], device=real.device)
-    ahead = places - places[:, None]
+    positions = torch.arange(real.shape[1], device=real.device)
+    ahead = positions - positions[:, None]
     return _both_real((ahead >= first) & (ahead <= last), real)
 
 
@@ -52,7 +52,7 @@ def syntactic(
     gold: Gold, real: Bool[Tensor, "batch token"], relations: Sequence[str], only: Sequence[str] | None = None
 ) -> Sieve:
     """The tokens in a dependency with each token; with `only`, from a dependent to its head by these relations."""
-    start, end, there = link_places(gold["dependencies"])
+    start, end, there = link_ends(gold["dependencies"])
     if only is not None:
         wanted = torch.tensor([name in only for name in relations] or [False], device=real.device)
         there = there & wanted[gold["dependency_relations"].clamp(min=0)]

@@ -41,9 +41,9 @@ def head_histogram(scores: np.ndarray, defined: np.ndarray, means: np.ndarray, n
     means = np.where(defined.sum(0)[:, None] > 1, means, np.nan)
     if not np.isfinite(means).any():
         return []
-    role, place = np.unravel_index(np.nanargmax(means), means.shape)
-    counts, edges = np.histogram(scores[defined[:, role], place, role], bins=20)
-    what = {"head": head_at(int(place), heads), "role": names[role]}
+    role, index = np.unravel_index(np.nanargmax(means), means.shape)
+    counts, edges = np.histogram(scores[defined[:, role], index, role], bins=20)
+    what = {"head": head_at(int(index), heads), "role": names[role]}
     return [{**what, "from": float(edges[n]), "to": float(edges[n + 1]), "count": int(c)} for n, c in enumerate(counts)]
 
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 def best_trees(scores: Float[Tensor, "batch candidate word"], mask: Tensor) -> Int[Tensor, "batch word"]:
     """The heads of the highest-scoring tree of every sentence; ROOT and padding get 0."""
-    heads = np.zeros(mask.shape, dtype=np.int64)
-    for row, matrix, size in zip(heads, scores.detach().float().cpu().numpy(), mask.sum(1).tolist(), strict=True):
+    governors = np.zeros(mask.shape, dtype=np.int64)
+    for row, matrix, size in zip(governors, scores.detach().float().cpu().numpy(), mask.sum(1).tolist(), strict=True):
         row[:size] = best_tree(matrix[:size, :size].astype(np.float64))
-    return mask.new_tensor(heads, dtype=torch.int64)
+    return mask.new_tensor(governors, dtype=torch.int64)
 
 
 def best_tree(scores: Float[np.ndarray, "candidate word"]) -> Int[np.ndarray, "word"]:
@@ -26,14 +26,14 @@ def best_tree(scores: Float[np.ndarray, "candidate word"]) -> Int[np.ndarray, "w
 
 
 def _arborescence(scores: Float[np.ndarray, "candidate word"]) -> Int[np.ndarray, "word"]:
-    heads = scores.argmax(0)
-    heads[0] = 0
-    cycle = _cycle(heads)
+    governors = scores.argmax(0)
+    governors[0] = 0
+    cycle = _cycle(governors)
     if cycle is None:
-        return heads
+        return governors
     # Contract the cycle to one node, solve the smaller problem, and open the cycle where the solution enters it.
-    rest = np.setdiff1d(np.arange(len(heads)), cycle)
-    inside = scores[heads[cycle], cycle]
+    rest = np.setdiff1d(np.arange(len(governors)), cycle)
+    inside = scores[governors[cycle], cycle]
     enter = scores[np.ix_(rest, cycle)] - inside
     leave = scores[np.ix_(cycle, rest)]
     smaller = np.full((len(rest) + 1, len(rest) + 1), -np.inf)
@@ -42,21 +42,21 @@ def _arborescence(scores: Float[np.ndarray, "candidate word"]) -> Int[np.ndarray
     smaller[-1, :-1] = leave.max(0)
     solved = _arborescence(smaller)
     new = len(rest)
-    for place, word in enumerate(rest):
+    for index, word in enumerate(rest):
         if word:
-            heads[word] = cycle[leave[:, place].argmax()] if solved[place] == new else rest[solved[place]]
+            governors[word] = cycle[leave[:, index].argmax()] if solved[index] == new else rest[solved[index]]
     entrance = solved[new]
-    heads[cycle[enter[entrance].argmax()]] = rest[entrance]
-    return heads
+    governors[cycle[enter[entrance].argmax()]] = rest[entrance]
+    return governors
 
 
-def _cycle(heads: Int[np.ndarray, "word"]) -> np.ndarray | None:
+def _cycle(governors: Int[np.ndarray, "word"]) -> np.ndarray | None:
     checked = {0}
-    for start in range(1, len(heads)):
+    for start in range(1, len(governors)):
         path, word = [], start
         while word not in checked and word not in path:
             path.append(word)
-            word = int(heads[word])
+            word = int(governors[word])
         if word not in checked:
             return np.array(path[path.index(word) :])
         checked.update(path)

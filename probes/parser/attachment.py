@@ -12,15 +12,15 @@ from headscope.contracts import Row
 
 def count_attachments(
     predicted: Int[Tensor, "batch word"],
-    heads: Int[Tensor, "batch word"],
+    governors: Int[Tensor, "batch word"],
     relations: Int[Tensor, "batch word"],
     classes: int,
 ) -> tuple[Float[Tensor, "relation"], Float[Tensor, "relation"]]:
     """Correct and all words of each relation; words whose gold head is negative do not count."""
-    real = heads >= 0
+    real = governors >= 0
     relation = torch.where(real, relations, 0).flatten()
-    empty = torch.zeros(classes, dtype=torch.float64, device=heads.device)
-    correct = empty.index_add(0, relation, ((predicted == heads) & real).flatten().double())
+    empty = torch.zeros(classes, dtype=torch.float64, device=governors.device)
+    correct = empty.index_add(0, relation, ((predicted == governors) & real).flatten().double())
     return correct, empty.index_add(0, relation, real.flatten().double())
 
 
@@ -38,9 +38,12 @@ class AttachmentScore(Metric):
             self.add_state(state, torch.zeros(len(self.relations), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(
-        self, predicted: Int[Tensor, "batch word"], heads: Int[Tensor, "batch word"], relations: Int[Tensor, "batch word"]
+        self,
+        predicted: Int[Tensor, "batch word"],
+        governors: Int[Tensor, "batch word"],
+        relations: Int[Tensor, "batch word"],
     ) -> None:
-        correct, count = count_attachments(predicted, heads, relations, len(self.relations))
+        correct, count = count_attachments(predicted, governors, relations, len(self.relations))
         self.correct += correct
         self.count += count
 

@@ -37,10 +37,10 @@ class GraphParser(Probe):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         scored = batch.gold["punctuation"] == 0
-        loss = head_loss(candidate_scores(self.scorer, batch), batch.gold["governors"], scored)
+        loss = governor_loss(candidate_scores(self.scorer, batch), batch.gold["governors"], scored)
         if self.control_scorer:
             # No parameter is shared: the sum trains both probes as if each were alone.
-            loss = loss + head_loss(candidate_scores(self.control_scorer, batch), batch.gold["control"], scored)
+            loss = loss + governor_loss(candidate_scores(self.control_scorer, batch), batch.gold["control"], scored)
         return loss
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
@@ -78,10 +78,10 @@ def candidate_scores(scorer: nn.Module, batch: AttentionBatch) -> Float[Tensor, 
     return scorer(batch).float().masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
 
 
-def head_loss(
-    scores: Float[Tensor, "batch candidate word"], heads: Int[Tensor, "batch word"], scored: Bool[Tensor, "batch word"]
+def governor_loss(
+    scores: Float[Tensor, "batch candidate word"], governors: Int[Tensor, "batch word"], scored: Bool[Tensor, "batch word"]
 ) -> Tensor:
-    """Mean cross-entropy of the gold heads over the scored words; 0 where there is none."""
-    targets = torch.where(scored, heads, IGNORE)
+    """Mean cross-entropy of the gold governors over the scored words; 0 where there is none."""
+    targets = torch.where(scored, governors, IGNORE)
     total = nn.functional.cross_entropy(scores, targets, ignore_index=IGNORE, reduction="sum")
     return mean_of_all(total, scored.sum())

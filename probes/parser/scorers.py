@@ -104,18 +104,18 @@ class RightBranchingScorer(nn.Module):
         super().__init__()
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        place = torch.arange(batch.mask.shape[1], device=batch.mask.device)
-        scores = (place[:, None] == place + 1).float()
+        position = torch.arange(batch.mask.shape[1], device=batch.mask.device)
+        scores = (position[:, None] == position + 1).float()
         scores[0] += 0.5
         return scores.expand(len(batch.mask), -1, -1)
 
 
 def distance_features(mask: Tensor) -> Float[Tensor, "batch candidate word feature"]:
     """How far the candidate is ahead or behind, in shares of the sentence; near distances; ROOT."""
-    place = torch.arange(mask.shape[1], device=mask.device)
-    ahead = (place[:, None] - place).expand(len(mask), -1, -1)
+    position = torch.arange(mask.shape[1], device=mask.device)
+    ahead = (position[:, None] - position).expand(len(mask), -1, -1)
     length = mask.sum(1).clamp(min=2)[:, None, None] - 1
     near = [(ahead == distance).float() for distance in DISTANCES]
     features = torch.stack([ahead.clamp(min=0) / length, (-ahead).clamp(min=0) / length, *near], dim=-1)
-    root = (place == 0).float()[None, :, None, None].expand(*ahead.shape, 1)
+    root = (position == 0).float()[None, :, None, None].expand(*ahead.shape, 1)
     return torch.cat([features * (1 - root), root], dim=-1)

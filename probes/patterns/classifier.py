@@ -45,7 +45,7 @@ class PatternClassifier(Probe):
         self.predictions.update(batch.input_index, batch.gold["label"].squeeze(1), self.logits(batch))
 
     def scores(self) -> dict[str, Tensor]:
-        places, labels, logits = self.predictions.compute()
+        indices, labels, logits = self.predictions.compute()
         self.predictions.reset()
         temperature = self.calibrated(logits, labels)
         self.tables = {
@@ -55,7 +55,7 @@ class PatternClassifier(Probe):
             "agreement": self.agreement,
         }
         if self.trainer.testing:
-            names = [self.names[place] for place in places.tolist()]
+            names = [self.names[index] for index in indices.tolist()]
             self.tables["predictions"] = prediction_rows(names, labels, logits, self.classes)
         return pattern_scores(logits, labels, temperature)
 

@@ -80,9 +80,9 @@ class PatternNet(nn.Module):
         """The same function in eval mode, with each normalisation inside the convolution before it."""
         plain = PatternNet(self.classes, self.size, self.channels, self.axes, norm=False).eval()
         convolutions = cast(Iterable[nn.Conv2d], self.convolutions)
-        for place, (convolution, norm) in enumerate(zip(convolutions, self.norms, strict=True)):
+        for index, (convolution, norm) in enumerate(zip(convolutions, self.norms, strict=True)):
             fused = fuse_conv_bn_eval(convolution.eval(), norm.eval()) if isinstance(norm, nn.BatchNorm2d) else convolution
-            plain.convolutions[place].load_state_dict(fused.state_dict())
+            plain.convolutions[index].load_state_dict(fused.state_dict())
         plain.output.load_state_dict(self.output.state_dict())
         plain.temperature.copy_(self.temperature)
         return plain.requires_grad_(False)

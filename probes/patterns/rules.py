@@ -77,8 +77,8 @@ def map_measures(
     to_special = maps @ special[:, None, :, None].float()
     share = (to_special.squeeze(-1) * real[:, None]).sum(-1) / real.sum(1)[:, None]
     both = ordinary[:, :, None] & ordinary[:, None]
-    place = torch.arange(real.shape[1], device=real.device)
-    band = ((place[:, None] - place).abs() <= 1) & both
+    position = torch.arange(real.shape[1], device=real.device)
+    band = ((position[:, None] - position).abs() <= 1) & both
     near = (maps * band[:, None]).sum((-1, -2)) / ordinary.sum(1).clamp(min=1)[:, None]
     sentence = (token_class == SEP).cumsum(1)
     same = (sentence[:, :, None] == sentence[:, None]) & both

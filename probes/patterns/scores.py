@@ -15,30 +15,30 @@ TEMPERATURES = (0.2, 5.0, 161)  # from, to, how many
 
 
 class Predictions(Metric):
-    """The place, label and logits of every map, from all processes."""
+    """The index, label and logits of every map, from all processes."""
 
     full_state_update = False
-    places: list[Tensor]
+    indices: list[Tensor]
     labels: list[Tensor]
     logits: list[Tensor]
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("places", "labels", "logits"):
+        for name in ("indices", "labels", "logits"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
-    def update(self, places: Int[Tensor, "map"], labels: Int[Tensor, "map"], logits: Float[Tensor, "map class"]) -> None:
-        self.places.append(places)
+    def update(self, indices: Int[Tensor, "map"], labels: Int[Tensor, "map"], logits: Float[Tensor, "map class"]) -> None:
+        self.indices.append(indices)
         self.labels.append(labels)
         self.logits.append(logits)
 
     def compute(self) -> tuple[Int[Tensor, "map"], Int[Tensor, "map"], Float[Tensor, "map class"]]:
-        """In the order of the places."""
-        places, labels, logits = (
-            torch.cat(state) if isinstance(state, list) else state for state in (self.places, self.labels, self.logits)
+        """In the order of the indices."""
+        indices, labels, logits = (
+            torch.cat(state) if isinstance(state, list) else state for state in (self.indices, self.labels, self.logits)
         )
-        order = places.argsort()
-        return places[order], labels[order], logits[order].float()
+        order = indices.argsort()
+        return indices[order], labels[order], logits[order].float()
 
 
 def pattern_scores(

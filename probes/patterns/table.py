@@ -62,7 +62,7 @@ def pooled(folds: Sequence[Fold]) -> Fold:
 
 def others(folds: Sequence[Fold], left_out: int) -> list[Fold]:
     """All folds but one; the one itself where there is no other."""
-    return [fold for place, fold in enumerate(folds) if place != left_out] or list(folds)
+    return [fold for index, fold in enumerate(folds) if index != left_out] or list(folds)
 
 
 def summary_row(name: str, folds: Sequence[Fold]) -> Row:

@@ -12,12 +12,12 @@ SHORTEST, LONGEST = 5, 50  # the sentences that count for Spearman
 
 def count_edges(
     distances: Float[Tensor, "batch word word"],
-    heads: Int[Tensor, "batch word"],
+    governors: Int[Tensor, "batch word"],
     nodes: Bool[Tensor, "batch word"],
 ) -> tuple[Tensor, Tensor]:
     """Gold edges that the minimum spanning tree finds, and all gold edges, among the nodes."""
-    words = torch.arange(heads.shape[1], device=heads.device)
-    gold = (heads[:, :, None] == words) & nodes[:, :, None] & nodes[:, None, :]
+    words = torch.arange(governors.shape[1], device=governors.device)
+    gold = (governors[:, :, None] == words) & nodes[:, :, None] & nodes[:, None, :]
     found = spanning_tree(distances, nodes)[:, :, None] == words
     return ((gold | gold.transpose(1, 2)) & found).sum(), gold.sum()
 
@@ -40,11 +40,11 @@ class StructuralScore(Metric):
         self,
         predicted: Float[Tensor, "batch word word"],
         gold: Float[Tensor, "batch word word"],
-        heads: Int[Tensor, "batch word"],
+        governors: Int[Tensor, "batch word"],
         punctuation: Int[Tensor, "batch word"],
     ) -> None:
-        real = heads >= 0
-        found, edges = count_edges(predicted, heads, real & (punctuation != 1))
+        real = governors >= 0
+        found, edges = count_edges(predicted, governors, real & (punctuation != 1))
         self.found += found
         self.edges += edges
         rows = spearman_rows(predicted, gold, real) * real

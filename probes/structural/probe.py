@@ -26,12 +26,12 @@ class StructuralProbe(Probe):
         return (projected[:, :, None] - projected[:, None]).square().sum(-1).float()
 
     def loss(self, batch: AttentionBatch) -> Tensor:
-        heads = batch.gold["governors"]
-        return distance_loss(self(batch), tree_distances(heads), heads >= 0)
+        governors = batch.gold["governors"]
+        return distance_loss(self(batch), tree_distances(governors), governors >= 0)
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        heads = batch.gold["governors"]
-        self.structure.update(self(batch), tree_distances(heads), heads, batch.gold["punctuation"])
+        governors = batch.gold["governors"]
+        self.structure.update(self(batch), tree_distances(governors), governors, batch.gold["punctuation"])
 
     def scores(self) -> dict[str, Tensor]:
         scores = self.structure.compute()

@@ -5,11 +5,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def tree_distances(heads: Int[Tensor, "batch word"]) -> Float[Tensor, "batch word word"]:
+def tree_distances(governors: Int[Tensor, "batch word"]) -> Float[Tensor, "batch word word"]:
     """Edges between any two words of a tree; words without a head (ROOT, padding) stand alone."""
-    words = heads.shape[1]
-    place = torch.arange(words, device=heads.device)
-    reach = (heads[:, :, None] == place).float() + torch.eye(words, device=heads.device)
+    words = governors.shape[1]
+    position = torch.arange(words, device=governors.device)
+    reach = (governors[:, :, None] == position).float() + torch.eye(words, device=governors.device)
     for _ in range(words.bit_length()):  # each squaring doubles the height that is covered
         reach = (reach @ reach).clamp(max=1)
     depth = reach.sum(-1)

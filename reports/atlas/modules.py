@@ -55,7 +55,7 @@ def read_module(file: Path) -> Module:
     """A module taken apart; an error names the line that cannot be."""
     text = file.read_text(encoding="utf-8")
     if found := ENDS_SCRIPT.search(text):
-        raise ValueError(f"{place(file, text, found.start())}: {found[0]} would end the script or hide its end.")
+        raise ValueError(f"{location(file, text, found.start())}: {found[0]} would end the script or hide its end.")
     imports: dict[str, list[str]] = {}
     for found in IMPORT.finditer(text):
         imports.setdefault(found[2], []).extend(re.findall(r"\w+", found[1]))
@@ -63,7 +63,7 @@ def read_module(file: Path) -> Module:
     understood = {found.start() for found in (*IMPORT.finditer(text), *declarations)}
     for found in FORBIDDEN.finditer(text):
         if found.start() not in understood:
-            raise ValueError(f"{place(file, text, found.start())}: “{found[0]}” cannot be joined with other modules.")
+            raise ValueError(f"{location(file, text, found.start())}: “{found[0]}” cannot be joined with other modules.")
     return Module(
         name=file.name,
         imports=imports,
@@ -92,6 +92,6 @@ def require_different_names(modules: Sequence[Module]) -> None:
             seen[name] = module.name
 
 
-def place(file: Path, text: str, at: int) -> str:
+def location(file: Path, text: str, at: int) -> str:
     """A place in a file as messages give it."""
     return f"{file.name}:{text.count(chr(10), 0, at) + 1}"

@@ -81,10 +81,10 @@ def draw_layers(axes: Axes, places: Mapping[Head, tuple[float, float]]) -> None:
 def draw_behaviour(axes: Axes, places: Mapping[Head, tuple[float, float]], groups: Mapping[str, Sequence[Head]]) -> None:
     """Mark by behaviour; heads without one stay grey."""
     axes.scatter(*zip(*places.values(), strict=True), color=OTHER, s=12, label="other")
-    for place, (name, chosen) in enumerate(groups.items()):
+    for index, (name, chosen) in enumerate(groups.items()):
         if chosen:
             points = zip(*(places[head] for head in chosen), strict=True)
-            axes.scatter(*points, s=28, color=COLOURS[place], marker=MARKERS[place], label=f"{name} ({len(chosen)})")
+            axes.scatter(*points, s=28, color=COLOURS[index], marker=MARKERS[index], label=f"{name} ({len(chosen)})")
     axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, frameon=False)
     axes.set_title("by behaviour")
 

@@ -17,10 +17,10 @@ def coreference_rows(results: RunResults, heads: Sequence[Row], folder: Path) ->
     figure, axes = pyplot.subplots(figsize=(5.5, 3.2))
     for number, row in enumerate(rows):
         own = [cell for cell in cells if cell["row"] == row]
-        places = [kinds.index(cell["kind"]) + (number - (len(rows) - 1) / 2) * width for cell in own]
+        positions = [kinds.index(cell["kind"]) + (number - (len(rows) - 1) / 2) * width for cell in own]
         ends = [[max(0, c["accuracy"] - c["low"]) for c in own], [max(0, c["high"] - c["accuracy"]) for c in own]]
         style = {"color": COLOURS[number], "label": row, "error_kw": {"elinewidth": 0.8, "capsize": 1.5}}
-        axes.bar(places, [cell["accuracy"] for cell in own], width, yerr=ends, **style)
+        axes.bar(positions, [cell["accuracy"] for cell in own], width, yerr=ends, **style)
     counts = {cell["kind"]: cell["n"] for cell in cells}
     axes.set_xticks(range(len(kinds)), [f"{kind}\n({counts[kind]})" for kind in kinds])
     axes.set(ylabel="antecedent found (%)", ylim=(0, 100), title="coreference by kind of mention")

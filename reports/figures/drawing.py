@@ -32,7 +32,7 @@ def head_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path, secti
 
 def head_heatmap(title: str, cells: Mapping[tuple[int, int], float | None]) -> Figure:
     """One grid; a diverging scale around zero where values have both signs."""
-    layers, heads = (max(place) for place in zip(*cells, strict=True))
+    layers, heads = (max(index) for index in zip(*cells, strict=True))
     values = [value for value in cells.values() if value is not None]
     largest = max(map(abs, values), default=1.0)
     scale = {"cmap": "PuOr", "vmin": -largest, "vmax": largest} if min(values, default=0) < 0 else {"cmap": "viridis"}
@@ -45,7 +45,7 @@ def head_heatmap(title: str, cells: Mapping[tuple[int, int], float | None]) -> F
 
 def draw_grid(axes: Axes, cells: Mapping[tuple[int, int], float | None], **scale: Any) -> AxesImage:
     """A cell per head, layers from the top."""
-    layers, heads = (max(place) for place in zip(*cells, strict=True))
+    layers, heads = (max(index) for index in zip(*cells, strict=True))
     grid = [[cells[layer, head] for head in range(1, heads + 1)] for layer in range(1, layers + 1)]
     image = axes.imshow([[float("nan") if value is None else value for value in row] for row in grid], **scale)
     axes.set(xlabel="head", ylabel="layer")
@@ -70,15 +70,15 @@ def relation_recall(results: RunResults, heads: Sequence[Row], folder: Path) -> 
 def row_bars(results: RunResults, heads: Sequence[Row], folder: Path, label: str = "words with the right head (%)") -> None:
     """The rows of a published table: our figure and the published one side by side."""
     rows = results.tables["summary"]
-    places = range(len(rows))
+    positions = range(len(rows))
     figure, axes = pyplot.subplots(figsize=(5.5, 0.9 + 0.5 * len(rows)))
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):
-        known = [(place + offset, row[column]) for place, row in enumerate(rows) if row[column] is not None]
+        known = [(index + offset, row[column]) for index, row in enumerate(rows) if row[column] is not None]
         if known:
             heights, values = zip(*known, strict=True)
             bars = axes.barh(heights, values, 0.38, color=colour, label=column)
             axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
-    axes.set_yticks(places, [row["row"] for row in rows])
+    axes.set_yticks(positions, [row["row"] for row in rows])
     axes.invert_yaxis()
     axes.set(xlabel=label, xlim=(min(0, *(row["ours"] for row in rows)), 100), title=results.experiment)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)

@@ -84,10 +84,10 @@ def patterns_by_task(results: RunResults, heads: Sequence[Row], folder: Path) ->
     several = len({row["model"] for row in rows}) > 1
     figure, axes = pyplot.subplots(figsize=(1.6 + 0.62 * len(rows), 3.4))
     stacked(axes, [f"{row['task']}\ntuned" if several and row["model"] == "tuned" else row["task"] for row in rows], rows)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if (bound := row["heterogeneous, published bound"]) is not None:
-            axes.plot([place - 0.42, place + 0.42], [bound, bound], color="black", linewidth=1.5)
-            axes.annotate("published\nbound", (place, bound), (0, 2), textcoords="offset points", ha="center", fontsize=6)
+            axes.plot([index - 0.42, index + 0.42], [bound, bound], color="black", linewidth=1.5)
+            axes.annotate("published\nbound", (index, bound), (0, 2), textcoords="offset points", ha="center", fontsize=6)
     axes.set(title="patterns of all maps")
     finish_bars(figure, axes)
     save(figure, folder, "patterns_by_task")
@@ -155,7 +155,7 @@ def head_grids(heads: Sequence[Row], folder: Path) -> None:
 
 def head_grid(shares: Mapping[tuple[int, int], Mapping[str, float]], model: str, folder: Path) -> None:
     """Layers from the top, the share of the most frequent pattern written into each cell."""
-    layers, width = (max(place) for place in zip(*shares, strict=True))
+    layers, width = (max(index) for index in zip(*shares, strict=True))
     figure, axes = pyplot.subplots(figsize=(1.0 + 0.42 * width, 1.3 + 0.36 * layers))
     picture = [[(1.0, 1.0, 1.0)] * width for _ in range(layers)]
     for (layer, head), own in shares.items():

@@ -21,7 +21,7 @@ def relation_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -
             cells.setdefault(row["quantity"], {})[row["layer"], row["head"]] = row["value"]
     for row in results.tables["relation_heads"]:
         grids = [cells[f"relation:{row['relation']}:{direction}"] for direction in TITLES]
-        layers, columns = (max(place) for place in zip(*grids[0], strict=True))
+        layers, columns = (max(index) for index in zip(*grids[0], strict=True))
         size = (1.6 + 0.4 * columns, 0.9 + 0.2 * layers)
         figure, panels = pyplot.subplots(1, 2, figsize=size, sharey=True)
         top = max(value for grid in grids for value in grid.values())
@@ -55,10 +55,10 @@ def draw_lines(axes: Axes, drawing: Row) -> None:
             if weight > FAINTEST or linked:
                 colour = PUBLISHED if linked else OURS
                 axes.plot([0, 1], [left, right], color=colour, alpha=min(1, weight), linewidth=1.8 if linked else 1.2)
-    marked = {place for link in links for place in link}
-    for place, word in enumerate(words, start=1):
-        weight = "bold" if place in marked else "normal"
-        axes.text(-0.04, place, word, ha="right", va="center", fontsize=8, fontweight=weight)
-        axes.text(1.04, place, word, ha="left", va="center", fontsize=8, fontweight=weight)
+    marked = {index for link in links for index in link}
+    for index, word in enumerate(words, start=1):
+        weight = "bold" if index in marked else "normal"
+        axes.text(-0.04, index, word, ha="right", va="center", fontsize=8, fontweight=weight)
+        axes.text(1.04, index, word, ha="left", va="center", fontsize=8, fontweight=weight)
     axes.set(xlim=(-0.9, 1.9), ylim=(len(words) + 0.6, 0.4))
     axes.axis("off")

@@ -61,7 +61,7 @@ def overlap(rows: Sequence[Row], folder: Path) -> None:
     bars.bar_label(drawn, fontsize=7)
     bars.set(ylabel="heads", title="heads with exactly these roles")
     for column, row in enumerate(rows):
-        present = [place for place, role in enumerate(roles) if role in row["roles"].split(" & ")]
+        present = [index for index, role in enumerate(roles) if role in row["roles"].split(" & ")]
         dots.plot([column] * len(roles), range(len(roles)), "o", color=EMPTY, markersize=6)
         dots.plot([column] * len(present), present, "o-", color="black", markersize=6)
     dots.set_yticks(range(len(roles)), roles)
@@ -91,8 +91,8 @@ def skills(rows: Sequence[Row], folder: Path) -> None:
 def draw_cell(axes: Axes, column: int, layer: int, roles: Sequence[str]) -> None:
     """A square, divided among the roles."""
     share = 1 / max(1, len(roles))
-    for place, colour in enumerate([BROAD[role] for role in roles] or [EMPTY]):
-        axes.add_patch(Rectangle((column + place * share, layer), share, 1, facecolor=colour, linewidth=0))
+    for index, colour in enumerate([BROAD[role] for role in roles] or [EMPTY]):
+        axes.add_patch(Rectangle((column + index * share, layer), share, 1, facecolor=colour, linewidth=0))
     axes.add_patch(Rectangle((column, layer), 1, 1, fill=False, edgecolor="white", linewidth=1.5))
 
 
@@ -114,8 +114,8 @@ def change(rows: Sequence[Row], folder: Path) -> None:
     thirds = [key for key in rows[0] if key != "role"]
     figure, axes = pyplot.subplots(figsize=(1.0 + 0.5 * len(rows), 2.8))
     for number, third in enumerate(thirds):
-        places = [place + 0.27 * (number - 1) for place in range(len(rows))]
-        axes.bar(places, [row[third] or 0 for row in rows], 0.25, color=COLOURS[number], label=f"{third} third")
+        positions = [index + 0.27 * (number - 1) for index in range(len(rows))]
+        axes.bar(positions, [row[third] or 0 for row in rows], 0.25, color=COLOURS[number], label=f"{third} third")
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_xticks(range(len(rows)), [row["role"] for row in rows], rotation=45, ha="right")
     axes.set(ylabel="change of the score", title="after fine-tuning")

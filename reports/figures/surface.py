@@ -50,13 +50,13 @@ def draw_one(heads: Sequence[Row], lines: Mapping[str, str], label: str, title: 
 
 def by_layer(axes: Axes, heads: Sequence[Row], lines: Mapping[str, str]) -> None:
     """The heads of each quantity as points and the mean of each layer as a line."""
-    for place, (label, quantity) in enumerate(lines.items()):
+    for index, (label, quantity) in enumerate(lines.items()):
         points = [(row["layer"], row["value"]) for row in heads if row["quantity"] == quantity and row["value"] is not None]
         if not points:
             continue
         layers = sorted({layer for layer, _ in points})
         means = [_mean([value for at, value in points if at == layer]) for layer in layers]
-        style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place]}
+        style: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index]}
         axes.scatter(*zip(*points, strict=True), s=8, alpha=0.5, linewidths=0, **style)
         axes.plot(layers, means, markersize=4, label=label, **style)
         axes.set_xticks(layers)

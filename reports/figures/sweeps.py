@@ -29,7 +29,7 @@ def parallel_coordinates(results: RunResults, heads: Sequence[Row], folder: Path
     colours = pyplot.get_cmap("viridis")
     shade = Normalize(min(reached), max(reached))
     for job, value in sorted(enumerate(reached), key=lambda pair: pair[1]):
-        axes.plot([places[job] for places, _ in scales], color=colours(shade(value)), linewidth=1.3, alpha=0.9)
+        axes.plot([heights[job] for heights, _ in scales], color=colours(shade(value)), linewidth=1.3, alpha=0.9)
     for position, (_, ticks) in enumerate(scales):
         draw_axis(axes, position, ticks)
     axes.set_xticks(range(len(scales)), [*columns, metric])
@@ -44,15 +44,15 @@ def scale(texts: Sequence[str]) -> tuple[list[float], list[tuple[float, str]]]:
         numbers = np.array([float(text) for text in texts])
     except ValueError:
         words = sorted(set(texts))
-        places = {word: index / max(1, len(words) - 1) for index, word in enumerate(words)}
-        return [places[text] for text in texts], [(place, word) for word, place in places.items()]
+        heights = {word: index / max(1, len(words) - 1) for index, word in enumerate(words)}
+        return [heights[text] for text in texts], [(height, word) for word, height in heights.items()]
     low, high = numbers.min(), numbers.max()
     logarithmic = low > 0 and high / low > MANY_TIMES
     bend = np.log if logarithmic else np.asarray
     ends = (np.geomspace if logarithmic else np.linspace)(low, high, 5)
     marks = sorted(set(numbers)) if len(set(numbers)) <= 5 else ends
     width = (bend(high) - bend(low)) or 1.0
-    return [float(place) for place in (bend(numbers) - bend(low)) / width], [
+    return [float(height) for height in (bend(numbers) - bend(low)) / width], [
         (float((bend(mark) - bend(low)) / width), f"{mark:.3g}") for mark in marks
     ]
 
@@ -60,10 +60,10 @@ def scale(texts: Sequence[str]) -> tuple[list[float], list[tuple[float, str]]]:
 def draw_axis(axes: Axes, position: int, ticks: Sequence[tuple[float, str]]) -> None:
     """A vertical line with its ticks on the right."""
     axes.axvline(position, color="black", linewidth=0.8, zorder=3)
-    for place, text in ticks[:: 1 + len(ticks) // MOST_TICKS]:
+    for height, text in ticks[:: 1 + len(ticks) // MOST_TICKS]:
         axes.text(
             position + 0.04,
-            place,
+            height,
             text,
             fontsize=7,
             va="center",

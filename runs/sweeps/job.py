@@ -86,15 +86,15 @@ def take_a_gpu(folder: Path) -> None:
 
         given = ",".join(map(str, range(torch.cuda.device_count())))
     if gpus := [name for name in given.split(",") if name]:
-        place, lock = free_place(folder / ".gpus")
+        slot, lock = free_slot(folder / ".gpus")
         HELD.append(lock)
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
 
 
-def free_place(folder: Path) -> tuple[int, TextIO]:
+def free_slot(folder: Path) -> tuple[int, TextIO]:
     """The first number that no living process holds, and the lock that holds it; the system frees it with the process."""
     folder.mkdir(exist_ok=True)
-    for lock in ((folder / str(place)).open("w") for place in itertools.count()):
+    for lock in ((folder / str(slot)).open("w") for slot in itertools.count()):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break

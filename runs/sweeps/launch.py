@@ -37,12 +37,12 @@ class Job:
     @property
     def arguments(self) -> list[str]:
         """The overrides as a launcher gets them: always into this folder, always going on."""
-        place = [
+        folders = [
             f"run_dir={quoted(str(self.folder.parent))}",
             f"hydra.sweep.subdir={self.folder.name}",
             "hydra.mode=MULTIRUN",
         ]
-        return [*self.overrides, *place, "resume=true"]
+        return [*self.overrides, *folders, "resume=true"]
 
     def read_failure(self) -> str | None:
         """The sentence of its error, if it failed."""

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from headscope.errors import ConfigError
-from headscope.runs.sweeps.job import free_place, take_a_gpu
+from headscope.runs.sweeps.job import free_slot, take_a_gpu
 from headscope.runs.sweeps.launch import require_one_process
 from headscope.runs.sweeps.report import JobsFailed
 from tests.commands import Command
@@ -76,11 +76,11 @@ def test_processes_on_one_machine_take_different_gpus(tmp_path):
     call = ("-c", HOLDS_A_GPU, str(tmp_path))
     processes = [Command(*call, stdin=subprocess.PIPE, env=environment) for _ in range(2)]
     assert sorted(process.stdout.readline() for process in processes) == ["4\n", "7\n"]
-    place, lock = free_place(tmp_path / ".gpus")
-    assert place == 2  # a third process shares the first GPU
+    slot, lock = free_slot(tmp_path / ".gpus")
+    assert slot == 2  # a third process shares the first GPU
     processes[0].kill()
     processes[0].wait()
-    assert free_place(tmp_path / ".gpus")[0] in (0, 1)  # what a killed process held is free again
+    assert free_slot(tmp_path / ".gpus")[0] in (0, 1)  # what a killed process held is free again
     lock.close()
     processes[1].communicate("")
 

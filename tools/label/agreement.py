@@ -10,7 +10,7 @@ def agreement(pairs: Sequence[tuple[str, str]]) -> dict[str, float | int | None]
     if not count:
         return {"maps": 0, "percent": None, "kappa": None}
     observed = sum(first == second for first, second in pairs) / count
-    first, second = (Counter(pair[place] for pair in pairs) for place in (0, 1))
+    first, second = (Counter(pair[index] for pair in pairs) for index in (0, 1))
     expected = sum(first[name] * second[name] for name in first) / count**2
     kappa = (observed - expected) / (1 - expected) if expected < 1 else None
     return {"maps": count, "percent": 100 * observed, "kappa": kappa}

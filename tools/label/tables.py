@@ -59,15 +59,15 @@ def input_counts(folder: str | None, tasks: Sequence[str], split: str) -> dict[s
 
     for task in tasks:
         require_choice("--tasks", task, TASKS)
-    place = local_path(folder) if folder else SAMPLE
+    root = local_path(folder) if folder else SAMPLE
     counts = {}
     for name in tasks or TASKS:
         task = TASKS[name]
         # A folder of one task's own files cannot tell which task it is, so all are only tried by their folders' names.
-        if not tasks and not (place / task.folder / task.dev_file).is_file():
+        if not tasks and not (root / task.folder / task.dev_file).is_file():
             continue
-        inside = task_folder(place, task)
+        inside = task_folder(root, task)
         counts[name] = len(read_tsv(inside / (task.dev_file if split == "val" else "train.tsv"), task, None))
     if not counts:
-        raise InputError(f"{place}: expected folders of GLUE tasks, found none; name its task with --tasks.")
+        raise InputError(f"{root}: expected folders of GLUE tasks, found none; name its task with --tasks.")
     return counts

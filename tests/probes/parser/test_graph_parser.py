@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
-from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, head_loss
+from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, governor_loss
 from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
 from tests.probes.structural.test_trees import random_tree
 
@@ -46,12 +46,12 @@ def test_loss_equals_the_negative_log_share_of_the_gold_head():
     scored = torch.tensor([[False, True, True, False]])
     shares = [scores[0, :, word].exp() / scores[0, :, word].exp().sum() for word in (1, 2)]
     expected = -(shares[0][2].log() + shares[1][0].log()) / 2
-    torch.testing.assert_close(head_loss(scores, heads, scored), expected)
+    torch.testing.assert_close(governor_loss(scores, heads, scored), expected)
 
 
 def test_a_batch_of_punctuation_only_has_no_loss():
     scores = torch.zeros(1, 2, 2, requires_grad=True)
-    loss = head_loss(scores, torch.tensor([[IGNORE, 0]]), torch.zeros(1, 2, dtype=torch.bool))
+    loss = governor_loss(scores, torch.tensor([[IGNORE, 0]]), torch.zeros(1, 2, dtype=torch.bool))
     loss.backward()
     assert loss.item() == 0
     assert scores.grad.abs().sum().item() == 0
