@@ -10,10 +10,11 @@ help:  ## this list
 run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_table3"
 	$(BIN)/python train.py $(ARGS)
 
-test: $(READY)  ## all tests
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+test: $(READY)  ## the tests, but for a few slow ones
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-test-all: test installed  ## all tests, then the wheel in an empty environment
+test-all: $(READY) installed  ## the wheel in an empty environment, then all tests
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 installed: $(READY)  ## the wheel, installed and run in an empty environment, against this checkout
 	$(BIN)/python -m tests.installed

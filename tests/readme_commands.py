@@ -130,7 +130,7 @@ def check_module(name: str, arguments: list[str]) -> None:
     assert importlib.util.find_spec(name), f"python -m {name}: no such module."
     main = f"{name}.__main__" if importlib.util.find_spec(name).submodule_search_locations else name
     assert importlib.util.find_spec(main), f"python -m {name}: cannot be run."
-    if main.startswith(("data_modules.", "benchmarks.", "reports.")):
+    if main.startswith(("headscope.", "benchmarks.")):
         module = importlib.import_module(main)
         if hasattr(module, "parse_arguments"):
             module.parse_arguments(arguments)

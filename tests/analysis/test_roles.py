@@ -110,7 +110,7 @@ def test_scores_of_real_inputs_equal_a_plain_loop(minilm, ready, kind):
         assert largest_error(data.on_after_batch_transfer(host_batch, 0), data.facts().relations) < 2e-6
 
 
-@pytest.mark.parametrize("kind", ["pairs", "treebank"])
+@pytest.mark.parametrize("kind", [pytest.param("pairs", marks=pytest.mark.slow), "treebank"])
 def test_scores_of_200_inputs_equal_a_plain_loop_in_float64(shared, ready, kind, monkeypatch):
     """With the 144-head encoder; float64 maps, so that the loop and the product differ by rounding alone."""
     encoder = FrozenEncoder(str(shared / "models" / "e5-small"))

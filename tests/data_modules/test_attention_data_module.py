@@ -111,6 +111,7 @@ class PlainReference:
         return torch.stack([states[tokens].mean(0) if tokens else torch.zeros(states.shape[1]) for tokens in tokens_of])
 
 
+@pytest.mark.slow  # sentences that are written by hand are compared above
 def test_word_maps_of_real_sentences_equal_a_plain_loop(shared, treebank, minilm, ready):
     """To 1e-6 in double precision; eager attention in float32 is itself 3e-6 off."""
     blocks = (shared / "data/ud_english_ewt/dev.conllu").read_text(encoding="utf-8").strip().split("\n\n")

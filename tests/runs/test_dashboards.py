@@ -1,10 +1,13 @@
 import csv
 import io
 import json
+import os
 import shlex
 import struct
+import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -27,6 +30,17 @@ from tests.runs.conftest import PROJECT, composed, train
 
 SOMEBODY = {"WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
 BLOCK, FULL, LAST = 2**15, 1, 4
+PATIENCE = 6  # seconds
+
+
+def end_service():
+    """Stop wandb's service; one that has lost its server may never end by itself, so it gets a while only."""
+    ending = Thread(target=wandb.teardown, daemon=True)
+    ending.start()
+    ending.join(PATIENCE)
+    if ending.is_alive():
+        subprocess.run(["pkill", "-KILL", "-P", str(os.getpid()), "wandb-core"], check=False)
+        ending.join()
 
 
 def without_account(patch):
@@ -34,14 +48,14 @@ def without_account(patch):
     patch.setenv("NETRC", "/nowhere")
     for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL"):
         patch.delenv(name, raising=False)
-    wandb.teardown()
+    end_service()
 
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch):
     without_account(monkeypatch)
     yield
-    wandb.teardown()
+    end_service()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +72,7 @@ def shown_run(tmp_path_factory):
 
 def records(folder):
     """The records of the one wandb run in a folder: LevelDB's log format, blocks of 32 KiB, behind a header of 7 bytes."""
-    wandb.teardown()  # ends the service, which writes on for a moment after a run is finished
+    end_service()  # which writes on for a moment after a run is finished
     (file,) = folder.glob("wandb/*run-*/run-*.wandb")
     content, place, part = file.read_bytes(), 7, b""
     while place < len(content):

@@ -257,7 +257,12 @@ def test_a_run_from_the_command_line_has_one_folder_and_one_voice(tmp_path):
     ("overrides", "status", "sentence"),
     [
         (("data.limit=1",), 2, "1 examples cannot be shared among 2 processes; use fewer (trainer.devices)."),
-        (("module.scorer._target_=tests.runs.failing_scorer.FailsInTheSecond",), 1, "the second process cannot go on."),
+        pytest.param(
+            ("module.scorer._target_=tests.runs.failing_scorer.FailsInTheSecond",),
+            1,
+            "the second process cannot go on.",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_mistake_ends_all_processes_and_is_told_once(overrides, status, sentence, tmp_path):

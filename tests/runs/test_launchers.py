@@ -48,6 +48,7 @@ def test_joblib_runs_jobs_and_a_process_that_dies_takes_only_its_own_job_with_it
     assert rows[1]["error"].startswith("its process died")
 
 
+@pytest.mark.slow
 def test_submitit_goes_on_without_a_job_whose_process_dies(tmp_path):
     arguments = ["hydra/launcher=submitit_local", "search.batch=2", f"seed={DIES},0,1", "~figures"]
     with pytest.raises(JobsFailed, match="1 of 3 jobs did not finish; the same command"):
