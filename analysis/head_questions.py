@@ -238,7 +238,7 @@ def orders_within_layers(known: Bool[np.ndarray, "layer head"], draws: int, rand
     return orders
 
 
-def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw head"]:
+def permuted(values: Float[np.ndarray, "layer head"], orders: np.ndarray) -> Float[np.ndarray, "draw cell"]:
     """The values with the heads of each layer in the order of each draw."""
     return np.take_along_axis(values[None], orders, 2).reshape(len(orders), -1)
 

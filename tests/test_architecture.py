@@ -107,16 +107,20 @@ def test_no_property_reads_a_file():
 
 FOLLOWED = """
 import json, os, sys, threading
-project, files = sys.argv[1], set()
+project, files, known = sys.argv[1], set(), set()
 
 def follow(frame, event, _):
     code = frame.f_code
+    if code in known:
+        return
+    known.add(code)
     file = os.path.realpath(code.co_filename)
     # Functions alone: the bodies of modules and classes run on import, whoever imports them.
-    if event == "call" and code.co_flags & 1 and file.startswith(project) and "/.venv/" not in file:
+    if code.co_flags & 1 and file.startswith(project) and "/.venv/" not in file:
         files.add(os.path.relpath(file, project))
 
-sys.argv = ["train.py", "experiment=clark_relations", "data.limit=20", "analyses.relations.min_count=5", *sys.argv[2:]]
+sys.argv = ["train.py", "experiment=clark_relations", "data.limit=20", "analyses.relations.relations=[det]", *sys.argv[2:]]
+sys.argv += ["analyses.relations.min_count=1", "analyses.relations.replicates=5"]
 threading.setprofile(follow)
 sys.setprofile(follow)
 from headscope.runs.cli import main
