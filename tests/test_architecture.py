@@ -116,7 +116,7 @@ def follow(frame, event, _):
     known.add(code)
     file = os.path.realpath(code.co_filename)
     # Functions alone: the bodies of modules and classes run on import, whoever imports them.
-    if code.co_flags & 1 and file.startswith(project) and "/.venv/" not in file:
+    if code.co_flags & 1 and file.startswith(project) and file.endswith(".py") and "/.venv/" not in file:
         files.add(os.path.relpath(file, project))
 
 sys.argv = ["train.py", "experiment=clark_relations", "data.limit=20", "analyses.relations.relations=[det]", *sys.argv[2:]]
