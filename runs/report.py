@@ -171,9 +171,9 @@ def note_data(folder: Path, source: Source) -> None:
         Note(note.config, {**note.data, **source.data, **vectors}, note.run_id).write(folder)
 
 
-def clear(folder: Path, *more: str) -> None:
+def clear(folder: Path, *more: str, keep: Sequence[str] = ()) -> None:
     """Remove what an earlier run left."""
-    for name in (*LEFT_BY_A_RUN, *more):
+    for name in {*LEFT_BY_A_RUN, *more} - set(keep):
         left = folder / name
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 

@@ -40,7 +40,8 @@ def run(cfg: DictConfig) -> RunResults:
     """Run every row, join what they found, report it."""
     folder = Path(cfg.run_dir)
     if is_first_process():
-        clear(folder)
+        # A model may come from the last run inside, which a resumed table does not run again.
+        clear(folder, keep=("model",) if cfg.resume else ())
     planned, parts = list(plan(cfg)), []
     for one in announced(planned, cfg.experiment_name):
         parts.append(run_row(cfg, one, folder / one.folder))

@@ -92,6 +92,14 @@ def test_every_trainer_gives_every_experiment_only_keys_that_it_takes(trainer):
             check_node(node)
 
 
+def test_a_figure_has_one_key_and_no_other_figure_has_it():
+    keys = {}
+    for file in [*CONF.glob("analyses/*.yaml"), *CONF.glob("experiment/*.yaml")]:
+        for key, figure in (OmegaConf.load(file).get("figures") or {}).items():
+            keys.setdefault(key, set()).add(figure["_target_"])  # null would switch off another's figure
+    assert {key: targets for key, targets in keys.items() if len(targets) > 1} == {}
+
+
 def test_the_rows_of_the_table_are_experiments():
     rows = composed("experiment=clark_table3").rows
     probes = {name for name in EXPERIMENTS if name.startswith("clark_probe_")}

@@ -62,6 +62,10 @@ def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
     assert one["provenance"]["examples"] == {"train": 26, "test": 4}
     assert results_of(folder / "synthetic_only")["provenance"]["examples"] == {"train": 1000, "test": 20}
     assert results_of(folder / "final")["provenance"]["examples"] == {"train": 30}
+    written = (folder / "model" / "pattern_cnn.safetensors").stat().st_mtime_ns
+    status, _, errors = train("experiment=pattern_cnn", f"data.labels={table}", *SHORT, f"run_dir={folder}", "resume=true")
+    assert status == 0, errors
+    assert (folder / "model" / "pattern_cnn.safetensors").stat().st_mtime_ns == written  # kept, as nothing was run again
     tested = [row for n in range(5) for row in results_of(folder / f"{n}_CNN")["tables"]["predictions"]]
     assert len({(row["example"], row["layer"], row["head"]) for row in tested}) == 20
 
