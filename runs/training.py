@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, RichProgressBar
 from pytorch_lightning.loggers import Logger
 
-from headscope.contracts import Findings, Row, RunResults, number
+from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, watched
 from headscope.reports.terminal import show
@@ -41,14 +41,14 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     if cfg.analyses and "analyses" not in cfg.module:
         raise ConfigError("analyses=…: need module=head_analysis, as in experiment=clark_surface.")
-    datamodule = instantiate(cfg.data, _convert_="all")
+    datamodule: DataModule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
-    module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
+    module: Module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
     source = datamodule.source()
     note_data(opened.folder, source)
     trainer = build_trainer(cfg, opened.loggers)
     metrics = run_stages(cfg, trainer, module, datamodule)
-    findings: Findings = module.findings()
+    findings = module.findings()
     tables = {"summary": summary(metrics, cfg), **with_published(findings.tables, cfg.published.tables)}
     return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
 
@@ -71,9 +71,7 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
     )
 
 
-def run_stages(
-    cfg: DictConfig, trainer: pl.Trainer, module: pl.LightningModule, datamodule: pl.LightningDataModule
-) -> dict[str, float | None]:
+def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: Any) -> dict[str, float | None]:
     """Go through the stages; the metrics are those of the evaluations, on the best checkpoint where one was trained."""
     last = Path(cfg.run_dir) / "checkpoints" / "last.ckpt"
     metrics: dict[str, float | None] = {}
