@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from headscope.contracts import Findings, Row, RunResults, Source
 from headscope.errors import ConfigError, InputError, did_you_mean
+from headscope.processes import is_first_process
 from headscope.reports.comparison import (
     FinishedRun,
     agreement_rows,
@@ -28,7 +29,11 @@ MOST_DRAWN = 12
 def run(cfg: DictConfig) -> RunResults:
     """Read the runs, compare them, report it."""
     started = time.monotonic()
-    clear(Path(cfg.run_dir))
+    folder = Path(cfg.run_dir).resolve()
+    if folder in run_folders(cfg.runs):
+        raise ConfigError(f"run_dir={cfg.run_dir}: holds one of the runs to compare; use another run_dir.")
+    if is_first_process():
+        clear(folder)
     runs = open_runs(cfg.runs)
     metrics = metric_rows(runs)
     if not metrics:
@@ -66,6 +71,12 @@ def open_runs(paths: Sequence[str] | str) -> list[FinishedRun]:
             raise InputError(f"{folder}: expected a finished run, found no results.json there.")
         found.append(run)
     return found
+
+
+def run_folders(paths: Sequence[str] | str) -> list[Path]:
+    """The folders that are named, by themselves or by their results.json."""
+    named = [Path(path) for path in ([paths] if isinstance(paths, str) else paths)]
+    return [(path.parent if path.name == "results.json" else path).expanduser().resolve() for path in named]
 
 
 def quantities_to_draw(wanted: Sequence[str] | str, shared: Sequence[str]) -> list[str]:

@@ -33,7 +33,7 @@ PROJECT = Path(__file__).parents[1]
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "hydra-core", "torchmetrics", "numpy", "scipy")
 NOTE = "config.json"
 # All that a finished run may leave in its folder: a later one in the same folder would pass it off as its own.
-LEFT_BY_A_RUN = (RESULTS, HEADS, "predictions.csv", "figures", "model", "atlas.json", "atlas.html")
+LEFT_BY_A_RUN = (RESULTS, HEADS, "predictions.csv", "figures", "model", "atlas.json", "atlas.html", "tuned/heads.csv")
 
 
 # What a run was
@@ -95,7 +95,7 @@ def hardware() -> dict[str, Any]:
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration that decides the numbers, with the run's own folder taken out of its values."""
-    own, free = config["run_dir"], config["may_differ_on_resume"]
+    own, free = config["run_dir"], config.get("may_differ_on_resume") or {}
     return {key: _without(value, own) for key, value in config.items() if not free.get(key)}
 
 
@@ -132,9 +132,9 @@ class Note:
 
     @classmethod
     def read(cls, folder: Path) -> "Note | None":
-        """The note of a folder, if a run was begun there."""
-        content = read_json(folder / NOTE)
-        return None if content is None else cls(content["config"], content["data"], content["id"])
+        """The note of a folder, if a run was begun there by a version that writes such notes."""
+        content = read_json(folder / NOTE) or {}
+        return cls(content["config"], content["data"], content["id"]) if {"config", "data", "id"} <= set(content) else None
 
     def write(self, folder: Path) -> None:
         """Into the folder, by the first process."""
@@ -145,6 +145,8 @@ class Note:
 def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
     """Make room for a new run, or find what an earlier one left; its results if it had finished."""
     config, before = comparable(plain_config(cfg)), Note.read(folder) if cfg.resume else None
+    if cfg.resume and before is None and (folder / NOTE).is_file():
+        raise ConfigError(f"resume=true: the run in {folder} was begun by another version; use a new run_dir.")
     if before:
         if changed := changed_keys(before.config, config):
             raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
@@ -153,7 +155,8 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
         if done:
             return done
     if is_first_process():
-        clear(folder, *(() if before else ("checkpoints",)))
+        inputs = {key: OmegaConf.select(cfg, key) for key in ("encoder.name", "tuned.name")}
+        clear(folder, *(() if cfg.resume else ("checkpoints",)), inputs=inputs)
     Note(config, before.data, before.run_id).write(folder) if before else Note(config).write(folder)
     return None
 
@@ -171,9 +174,15 @@ def note_data(folder: Path, source: Source) -> None:
         Note(note.config, {**note.data, **source.data, **vectors}, note.run_id).write(folder)
 
 
-def clear(folder: Path, *more: str, keep: Sequence[str] = ()) -> None:
-    """Remove what an earlier run left."""
-    for name in {*LEFT_BY_A_RUN, *more} - set(keep):
+def clear(folder: Path, *more: str, keep: Sequence[str] = (), inputs: Mapping[str, str | None] | None = None) -> None:
+    """Remove what an earlier run left in a folder of ours; an error where this run, by a key of it, is to read from that."""
+    if not any((folder / name).is_file() for name in (NOTE, RESULTS)):
+        return  # no run's folder: what is there is the user's
+    gone = {*LEFT_BY_A_RUN, *more} - set(keep)
+    for key, name in (inputs or {}).items():
+        if name and any(Path(name).expanduser().resolve().is_relative_to((folder / left).resolve()) for left in gone):
+            raise ConfigError(f"run_dir={folder}: {key}={name} lies in it and would be lost; use another run_dir.")
+    for name in gone:
         left = folder / name
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
@@ -241,15 +250,19 @@ class OpenRun:
 
 
 @contextmanager
-def open_run(cfg: DictConfig, group: str | None = None, lines: Sequence[str] = ()) -> Iterator[OpenRun]:
-    """The loggers that the configuration names, each with an entry of its own; what was finished is shown at the end."""
+def open_run(
+    cfg: DictConfig, group: str | None = None, lines: Sequence[str] = (), run_id: str | None = None
+) -> Iterator[OpenRun]:
+    """The loggers that the configuration names, each with an entry of its own; what was finished is shown at the end.
+
+    `run_id` is that of a run that may have been begun before, whose entry is then gone on with.
+    """
     run = OpenRun(cfg)
     name, group_of_job = name_and_group(cfg, run.folder)
-    note = Note.read(run.folder)
     status = 0
     try:
         for dashboard in run.dashboards:
-            dashboard.open(name, group_of_job or group, plain_config(cfg), note.run_id if note else uuid.uuid4().hex[:8])
+            dashboard.open(name, group_of_job or group, plain_config(cfg), run_id or uuid.uuid4().hex[:8])
         yield run
     except BaseException as error:
         status = explain(error)[0]

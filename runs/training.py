@@ -18,7 +18,7 @@ from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, watched
 from headscope.reports.terminal import show
-from headscope.runs.report import OpenRun, note_data, open_run, prepare_folder
+from headscope.runs.report import Note, OpenRun, note_data, open_run, prepare_folder
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 
@@ -31,7 +31,8 @@ def run(cfg: DictConfig) -> RunResults:
         if first:
             show(done, folder)
         return done
-    with open_run(cfg) as opened:
+    note = Note.read(folder)
+    with open_run(cfg, run_id=note.run_id if note else None) as opened:
         return run_and_report(cfg, opened)
 
 

@@ -26,6 +26,7 @@ from headscope.runs.atlas.plan import (
     as_list,
     check,
     first_model_of,
+    has_tuned,
     made_by,
     makers,
     never_made,
@@ -47,15 +48,16 @@ class PartsFailed(InputError):
 def run(cfg: DictConfig) -> RunResults | None:
     """Run every part, join what they found, write the page; an error at the end where the user's own data is malformed."""
     # The encoder's group option goes first, also where an experiment by itself would take another.
-    given = [f"encoder={HydraConfig.get().runtime.choices['encoder']}", *handed_on(cfg), *cfg.every_part]
+    given = [f"encoder={HydraConfig.get().runtime.choices['encoder']}", *handed_on(cfg)]
     encoder = check(cfg)
     if is_first_process():
-        clear(Path(cfg.run_dir))
+        clear(Path(cfg.run_dir), inputs={"tuned.name": cfg.tuned.name, "encoder.name": cfg.encoder.name})
     done, made = run_parts(cfg, given)
     if not any(outcome.cfg for _, outcome in done.values()):
         raise InputError(f"nothing is left of the atlas: {left_out(done, ENCODER)[0]['why']}")
     results = report(cfg, settled(cfg, made), encoder, done) if is_first_process() else None
-    if failed := {planned.name: outcome.failed for planned, outcome in done.values() if outcome.failed}:
+    failed = {planned.name: outcome.failed for planned, outcome in done.values() if outcome.failed}
+    if failed and is_first_process():  # which has written the page; another process would end it meanwhile
         sentences = " ".join(f"{name}: {why}" for name, why in failed.items())
         raise PartsFailed(f"{len(failed)} of {len(done)} parts were left out, their data cannot be used. {sentences}")
     return results
@@ -67,7 +69,7 @@ def run_parts(cfg: DictConfig, given: Sequence[str]) -> tuple[Done, dict[str, st
     made: dict[str, str | None] = dict(never_made(cfg))
     for model, name in announced(steps(cfg), cfg.experiment_name):
         now = settled(cfg, made)
-        if model == TUNED and now.tuned.name is None and now.tuned.change is None:
+        if model == TUNED and not has_tuned(now):
             continue
         planned = plan(now, model, name, given)
         needs = [*planned.part.get("needs", []), *(makers(cfg) if model == TUNED else [])]
@@ -130,7 +132,7 @@ def joined(cfg: DictConfig, which: str, name: str, done: Done) -> Model:
             published_figures(planned, outcome.analyses),
         )
         for (model, _), (planned, outcome) in done.items()
-        if outcome.cfg and (model == which or (which == TUNED and planned.part.get("of") == TUNED))
+        if outcome.cfg and (model == which or (which == TUNED and planned.encoder is not None))
     ]
     return Model(name, parts, left_out(done, which), cfg.least_words)
 

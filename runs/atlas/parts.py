@@ -15,7 +15,7 @@ from headscope.reports.results import finished_results
 from headscope.runs.atlas.plan import Planned
 from headscope.runs.children import compose_child, key_of, run_child
 from headscope.runs.explain import causes
-from headscope.runs.report import Note, comparable, plain_config
+from headscope.runs.report import Note, changed_content, comparable, plain_config
 
 
 @dataclass
@@ -68,7 +68,8 @@ def attempt(planned: Planned, analyses: Sequence[str], resume: bool) -> tuple[Ou
     """The run with these analyses; or none, and the mistake that says why."""
     cfg = compose_part(planned, analyses)
     note = Note.read(planned.folder)
-    cfg.resume = resume and note is not None and note.config == comparable(plain_config(cfg))
+    same = note is not None and note.config == comparable(plain_config(cfg)) and not changed_content(note.data)
+    cfg.resume = resume and same
     if cfg.resume and finished_results(planned.folder) is not None:
         return Outcome(cfg, analyses), None
     try:
@@ -98,8 +99,11 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
     """The configuration of a part: its experiment, the user's overrides, its own, and the atlas's settings."""
     part = planned.part
     chosen = [f"analyses=[{','.join(analyses)}]"] if analyses else []
-    own = [*chosen, *own_overrides(planned, analyses)]
+    own = [*chosen, *planned.always, *own_overrides(planned, analyses)]
     cfg = compose_child(part.experiment, planned.folder, planned.given, own, settings_of(planned))
+    # Whole: what was said of the atlas's own encoder, such as a checksum, is not about this one.
+    for key, value in (planned.encoder or {}).items():
+        cfg.encoder[key] = value
     # A parser is loaded only where one of the analyses asks for it.
     if cfg.parser and not any(experiment_of(planned, planned.experiments[name]).parser for name in analyses):
         cfg.parser = None
@@ -107,10 +111,8 @@ def compose_part(planned: Planned, analyses: Sequence[str]) -> DictConfig:
 
 
 def settings_of(planned: Planned) -> dict[str, Any]:
-    """What the atlas sets in a part: its data, and the model where that is not the atlas's own, whole."""
-    settings = plain_config(planned.part).get("settings") or {}
-    model = {f"encoder.{key}": value for key, value in (planned.encoder or {}).items()}
-    return settings | model
+    """What the atlas sets in a part, such as its data, by dotted key."""
+    return plain_config(planned.part).get("settings") or {}
 
 
 def own_overrides(planned: Planned, analyses: Sequence[str]) -> list[str]:
@@ -128,7 +130,7 @@ def published_figures(planned: Planned, analyses: Sequence[str]) -> dict[str, Ma
 
 def experiment_of(planned: Planned, experiment: str) -> DictConfig:
     """An experiment as it would be run by itself on the part's data."""
-    cfg = compose("train", [f"experiment={experiment}", *planned.given])
+    cfg = compose("train", [f"experiment={experiment}", *planned.given, *planned.always])
     for key, value in settings_of(planned).items():
         group, _, name = key.rpartition(".")
         if value is not None and name in (OmegaConf.select(cfg, group) if group else cfg):

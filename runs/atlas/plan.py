@@ -24,7 +24,8 @@ class Planned:
     name: str
     part: DictConfig
     folder: Path
-    given: Sequence[str]  # overrides of all parts
+    given: Sequence[str]  # overrides of the command line that all parts get
+    always: Sequence[str]  # the atlas's own for all parts
     experiments: Mapping[str, str] = field(default_factory=dict)  # that each analysis of the part is known from
     analyses: Sequence[str] = ()  # those of them that are to be run
     encoder: Mapping[str, Any] | None = None  # another model than the atlas's own, whole
@@ -42,6 +43,9 @@ def check(cfg: DictConfig) -> Any:
             raise InputError(f"data_of.{kind}={path}: no such file or folder.")
     if cfg.beside is not None:
         first_model_of(cfg.beside)
+    for key in ("change", "revision", "sha256") if cfg.tuned.name == AUTO else ():
+        if cfg.tuned[key] is not None:
+            raise ConfigError(f"tuned.{key}={cfg.tuned[key]}: of which model? Give tuned.name= too, or tuned.name=null.")
     encoder = instantiate(cfg.encoder, _convert_="all")
     if cfg.tuned.name != AUTO and (tuned := instantiate(cfg.tuned, _convert_="all")):
         encoder.require_same_shape(tuned)
@@ -81,9 +85,14 @@ def wanted_parts(cfg: DictConfig) -> list[str]:
 def steps(cfg: DictConfig) -> list[tuple[str, str]]:
     """Model and part, in order; the fine-tuned model comes second, where one is there or made."""
     wanted = wanted_parts(cfg)
-    has_tuned = cfg.tuned.name is not None or cfg.tuned.change is not None
-    second = [name for name in cfg.tuned_parts or () if name in wanted] if has_tuned and cfg.beside is None else []
+    chosen = [name for name, analyses in (cfg.tuned_parts or {}).items() if name in wanted and analyses is not None]
+    second = chosen if has_tuned(cfg) and cfg.beside is None else []
     return [(ENCODER, name) for name in wanted] + [(TUNED, name) for name in second]
+
+
+def has_tuned(cfg: DictConfig) -> bool:
+    """Whether there is a fine-tuned model, or one will be made."""
+    return cfg.tuned.name is not None or cfg.tuned.change is not None
 
 
 def makers(cfg: DictConfig) -> list[str]:
@@ -109,14 +118,15 @@ def settled(cfg: DictConfig, made: Mapping[str, str | None]) -> DictConfig:
 def plan(cfg: DictConfig, model: str, name: str, given: Sequence[str]) -> Planned:
     """A part of the atlas's own model, or the same of the fine-tuned one in a folder below."""
     folder, known, data = Path(cfg.run_dir), analyses_of(name), own_data(cfg, name)
+    always = list(cfg.every_part)
     if model == TUNED:
         alone = settled(cfg, dict.fromkeys(("tuned.name", "tuned.change"))).parts[name]
         chosen = list(cfg.tuned_parts[name]) or list(known)
-        return Planned(name, alone, folder / TUNED / name, given, known, chosen, spec_of(cfg.tuned), data)
+        return Planned(name, alone, folder / TUNED / name, given, always, known, chosen, spec_of(cfg.tuned), data)
     part = cfg.parts[name]
-    of_tuned = part.get("of") == TUNED and cfg.tuned.name is not None
+    of_tuned = part.get("of") == TUNED and has_tuned(cfg)
     encoder = spec_of(cfg.tuned) if of_tuned else None  # where there is none, the encoder itself may be a classifier
-    return Planned(name, part, folder / name, given, known, list(known), encoder, data)
+    return Planned(name, part, folder / name, given, always, known, list(known), encoder, data)
 
 
 def analyses_of(part: str) -> dict[str, str]:

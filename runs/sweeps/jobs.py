@@ -11,7 +11,7 @@ from headscope.contracts import Row, RunResults
 from headscope.files import read_json, write_json
 from headscope.reports.results import finished_results
 from headscope.runs.children import compose_job
-from headscope.runs.report import comparable, plain_config
+from headscope.runs.report import changed_content, comparable, plain_config
 from headscope.runs.sweeps.launch import Job, require_one_process
 
 
@@ -52,6 +52,7 @@ class SweepJobs:
         """What the job found, if it finished with the configuration that it would have now."""
         if job.number not in self.found:
             results, config = finished_results(job.folder), plain_config(self.configs[job.number])
-            if results and comparable(results.provenance.config) == comparable(config):
+            same = results and comparable(results.provenance.config) == comparable(config)
+            if results and same and not changed_content(results.provenance.data):
                 self.found[job.number] = results
         return self.found.get(job.number)

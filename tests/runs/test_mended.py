@@ -51,10 +51,11 @@ def test_a_resumed_run_keeps_its_checkpoints_and_nothing_that_it_might_not_write
 
 
 def test_what_is_not_a_run_s_own_stays(tmp_path):
+    (tmp_path / "tuned").mkdir()
     for name in (*LEFT_BY_A_RUN, "notes.txt", "checkpoints"):
         (tmp_path / name).write_text("")
     clear(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"notes.txt", "checkpoints"}
+    assert {file.name for file in tmp_path.rglob("*")} == {"notes.txt", "checkpoints", "tuned"}
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -145,3 +146,39 @@ def test_atlas_json_holds_every_digit_and_layers_are_no_heads(run_here, tmp_path
     assert not (folder / "heads.csv").exists()
     assert [row["layer"] for row in layers["tables"]["layers"]] == [1, 2, 3, 4, 5, 6]
     assert set(layers["tables"]["layers"][0]) == {"layer", "change", "low", "high", "n"}
+
+
+def test_a_folder_that_no_run_made_keeps_all_that_is_in_it(tmp_path):
+    for name in ("model", "figures", "predictions.csv"):
+        (tmp_path / name).write_text("of the user")
+    clear(tmp_path, "checkpoints")
+    assert {file.name for file in tmp_path.iterdir()} == {"model", "figures", "predictions.csv"}
+
+
+def test_what_a_run_is_to_read_is_never_removed_by_it(run_here):
+    _, folder = run_here(*GLUE)
+    with pytest.raises(ConfigError, match=r"run_dir=.*: encoder.name=.*model lies in it and would be lost"):
+        run_here("experiment=kovaleva_disable_heads", "~figures", "data.limit=8", f"encoder.name={folder / 'model'}")
+    assert (folder / "model" / "config.json").is_file()
+
+
+def test_a_folder_of_another_version_is_not_resumed(run_here):
+    _, folder = run_here(*PROBE)
+    (folder / "results.json").unlink()
+    (folder / "config.json").write_text('{"seed": 0}')
+    with pytest.raises(ConfigError, match="was begun by another version; use a new run_dir"):
+        run_here(*PROBE, "resume=true")
+
+
+def test_what_is_said_of_the_encoder_is_not_about_the_fine_tuned_model(run_here, tmp_path):
+    """Its checksum and its change: the second model of an atlas is loaded by its own spec, whole."""
+    run_here(*GLUE, name="tuned")
+    model = tmp_path / "tuned" / "model"
+    small = ("only=[relations]", f"tuned.name={model}", "data.limit=4", "sentences=[]", "shown={}")
+    status, _, errors = train("experiment=atlas", *small, CHANGE, f"run_dir={tmp_path / 'atlas'}")
+    assert status == 0, errors
+    own = [results(tmp_path / "atlas" / part)["provenance"]["encoder"] for part in ("relations", "tuned/relations")]
+    assert ("change" in own[0], "change" in own[1]) == (True, False)
+    assert own[1]["sha256"] == results(tmp_path / "atlas")["provenance"]["tuned_encoder"]["sha256"]
+    alone, _ = run_here("experiment=clark_relations", "~figures", "data.limit=4", f"encoder.name={model}", name="alone")
+    assert alone["metrics"] == results(tmp_path / "atlas" / "tuned" / "relations")["metrics"]
