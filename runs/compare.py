@@ -59,10 +59,10 @@ def run(cfg: DictConfig) -> RunResults:
 
 def open_runs(paths: Sequence[str] | str) -> list[FinishedRun]:
     """The runs in the folders, each with a name of its own; a path of results.json stands for its folder."""
-    named = [Path(path) for path in ([paths] if isinstance(paths, str) else paths)]
-    folders = [(path.parent if path.name == "results.json" else path).expanduser().resolve() for path in named]
+    folders = run_folders(paths)
     if len(folders) < 2:
-        raise ConfigError(f"runs=[{', '.join(map(str, named))}]: expected the folders of two or more finished runs.")
+        given = paths if isinstance(paths, str) else ", ".join(map(str, paths))
+        raise ConfigError(f"runs=[{given}]: expected the folders of two or more finished runs.")
     if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
         raise ConfigError(f"runs: {twice[0]} is named twice.")
     found = []
