@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from headscope.contracts import Provenance, Row, RunResults
+from headscope.reports.columns import table_of, without_room
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
@@ -14,45 +14,35 @@ WIDTH_OF_A_FILE = 130
 
 def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = ()) -> None:
     """Print the summary with the published figures beside ours; the last line is the path of results.json."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_OF_A_FILE)
+    console = paper()
     for name, columns in results.provenance.config["show"].items():
         if columns and (rows := results.tables.get(name)):
             title = results.experiment if name == "summary" else name.replace("_", " ")
-            console.print(table_of(title, rows, list(rows[0]) if columns == "all" else columns))
+            print_table(console, title, rows, list(rows[0]) if columns == "all" else columns)
     for line in caption(results.provenance):
-        console.print(line, soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     figures = sorted((folder / "figures").glob("*.png"))
     for figure in figures[:MOST_FIGURES]:
-        console.print(f"figure: {figure}", soft_wrap=True, highlight=False)
+        console.print(f"figure: {figure}", soft_wrap=True, highlight=False, markup=False)
     if more := figures[MOST_FIGURES:]:
-        console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False)
+        console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False, markup=False)
     for line in closing_lines:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     print(folder / "results.json", flush=True)
 
 
-def table_of(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Table:
-    """One line per row; columns that no row fills are left out."""
-    columns = [column for column in columns if any(row.get(column) is not None for row in rows)]
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
-    for row in rows:
-        table.add_row(*(cell(row[column]) for column in columns))
-    return table
+def paper() -> Console:
+    """What tables are printed on: the terminal, or a file that is wider."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH_OF_A_FILE)
 
 
-def cell(value: object) -> str:
-    """A value as people read it."""
-    if value is None:
-        return "–"
-    if not isinstance(value, float):
-        return str(value)
-    if 0 < abs(value) < 0.01:
-        return f"{value:.1e}"
-    return f"{value:.3f}" if 0 < abs(value) <= 1 else f"{value:.2f}"
+def print_table(console: Console, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """The table, and which columns it has no room for."""
+    table, left_out = table_of(title, rows, columns, console.width)
+    console.print(table)
+    if left_out:
+        console.print(without_room(left_out), soft_wrap=True, highlight=False, markup=False)
 
 
 def caption(provenance: Provenance) -> list[str]:

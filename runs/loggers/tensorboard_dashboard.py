@@ -9,7 +9,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from headscope.contracts import Row
 from headscope.errors import ConfigError
-from headscope.reports.terminal import cell
+from headscope.reports.columns import column_texts
 from headscope.runs.report import Report
 
 
@@ -43,5 +43,6 @@ class TensorBoardDashboard(TensorBoardLogger):
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as a table with all columns that any of them has."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    lines = [columns, ["---"] * len(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
+    cells = [column_texts(column, [row.get(column) for row in rows]) for column in columns]
+    lines = [columns, ["---"] * len(columns), *map(list, zip(*cells, strict=True))]
     return "\n".join("| " + " | ".join(text.replace("|", r"\|") for text in line) + " |" for line in lines)

@@ -5,13 +5,11 @@ import shlex
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
-from rich.console import Console
-from rich.markup import escape
 
 from headscope.contracts import Findings, Row, RunResults, Source
 from headscope.errors import InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
-from headscope.reports.terminal import WIDTH_OF_A_FILE, table_of
+from headscope.reports.terminal import paper, print_table
 from headscope.runs.report import describe, finish
 from headscope.runs.sweeps.jobs import SweepJobs
 from headscope.runs.sweeps.launch import Job
@@ -79,13 +77,9 @@ def command(job: Job) -> str:
 
 def show(results: RunResults, folder: Path) -> None:
     """Print the table, the errors and the best job; the last line is the path of results.json."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_OF_A_FILE)
     rows = results.tables["jobs"]
     columns = [column for column in rows[0] if column not in ("error", "values")]
-    shown = [{**row, "overrides": escape(row["overrides"])} for row in rows]
-    console.print(table_of(f"{results.experiment}: {len(rows)} jobs", shown, columns))
+    print_table(paper(), f"{results.experiment}: {len(rows)} jobs", rows, columns)
     for row in rows:
         if row["error"]:
             print(f"job {row['job']} failed: {row['error']}")

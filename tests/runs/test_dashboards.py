@@ -22,7 +22,7 @@ from tensorboard.backend.event_processing.event_accumulator import TENSORS, Even
 from wandb.proto.wandb_internal_pb2 import Record
 
 from headscope.errors import InputError
-from headscope.reports.terminal import cell
+from headscope.reports.columns import column_texts
 from headscope.runs import tables, training
 from headscope.runs.loggers.wandb_dashboard import table_of
 from headscope.runs.report import name_and_group
@@ -132,7 +132,7 @@ def test_tensorboard_holds_metrics_tables_and_figures(shown_run):
     for name, rows in results["tables"].items():
         text = events.Tensors(f"tables/{name}/text_summary")[-1].tensor_proto.string_val[0].decode().splitlines()
         first = [part.strip() for part in text[2].strip("|").split("|")]
-        assert first == [cell(value) for value in rows[0].values()]
+        assert first == [column_texts(name, [row.get(name) for row in rows])[0] for name in rows[0]]
         assert len(text) == len(rows) + 2
     for figure in (folder / "figures").glob("*.png"):
         shown = events.Images(f"figures/{figure.stem}")[-1]

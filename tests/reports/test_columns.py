@@ -1,0 +1,95 @@
+"""Tables on a terminal: no number is cut, whatever the width.
+
+`recorded_tables.json` holds the tables that every experiment shows, a few rows of each:
+python -m tests.record FOLDER; python -m tests.reports.test_columns FOLDER
+"""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from headscope.reports.columns import FRAME, column_texts, table_of
+from headscope.reports.terminal import print_table
+
+RECORDED = Path(__file__).with_name("recorded_tables.json")
+MOST_ROWS = 8
+TABLES = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
+
+
+def printed(rows, columns, width):
+    console = Console(width=width, file=io.StringIO())
+    print_table(console, "a title", rows, columns)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [64, 80, 120, 200])
+@pytest.mark.parametrize("name", TABLES)
+def test_no_cell_is_cut_and_no_line_too_long(name, width):
+    columns, rows = TABLES[name]["columns"], TABLES[name]["rows"]
+    text = printed(rows, columns, width)
+    framed = [line for line in text.splitlines() if line[:1] in "╭│├╰"]
+    assert framed and all(len(line) <= width for line in framed)
+    assert "…" not in text
+    table, left_out = table_of("", rows, columns, width)
+    shown = [column for column in columns if column not in left_out and any(row.get(column) is not None for row in rows)]
+    assert len(shown) >= 2 or len(columns) == 1
+    assert len(table.columns) == len(shown)
+    # The cells of a row, put together again from the lines that it takes.
+    lines = [[part.strip() for part in line.strip("│").split("│")] for line in framed if line.startswith("│")]
+    for place, column in enumerate(shown):
+        said = "".join("".join(line[place].split()) for line in lines)
+        for value in column_texts(column, [row.get(column) for row in rows]):
+            assert "".join(value.split()) in said
+    if left_out:
+        assert "results.json has all columns" in text
+
+
+def test_numbers_of_a_column_have_the_same_decimals():
+    assert column_texts("accuracy", [49.8813, 100.0, None, 7.0]) == ["49.88", "100.00", "–", "7.00"]
+    assert column_texts("share", [0.5, 1.0, 0.0]) == ["0.500", "1.000", "0.000"]
+    assert column_texts("loss", [0.0012345, 0.00023]) == ["0.0012", "0.0002"]
+    assert column_texts("share", [0.5, 0.0001, -0.0002]) == ["0.500", "< 0.001", "> -0.001"]
+
+
+def test_counts_are_whole_and_p_values_as_reported():
+    assert column_texts("n", [2107, 3]) == ["2,107", "3"]
+    assert column_texts("ours", [5, 61.7583]) == ["5", "61.76"]
+    assert column_texts("p_holm", [1.4e-18, 0.0521, None, 1.0]) == ["< 0.001", "0.052", "–", "1.000"]
+    assert column_texts("p", [0.0]) == ["< 0.001"]
+
+
+def test_columns_go_from_the_right_but_for_n_and_the_published_figure():
+    row = {"relation": "det", "accuracy": 94.321, "low": 90.0, "high": 97.5, "n": 306, "published": "8-11 94.3 (51.7, 1)"}
+    least = len("relation") + len("94.32") + len("306") + len("published") + 4 * FRAME + 1
+    _, left_out = table_of("", [row], list(row), least)
+    assert left_out == ["low", "high"]
+    _, left_out = table_of("", [row], list(row), least - 1)
+    assert left_out == ["accuracy", "low", "high"]
+    assert table_of("", [row], list(row), 200)[1] == []
+
+
+def test_text_is_not_read_as_markup():
+    text = printed([{"overrides": "analyses=[surface] [bold]x", "ours": 1.0}], ["overrides", "ours"], 80)
+    assert re.search(r"analyses=\[surface\] \[bold\]x", text)
+
+
+def main(folder: Path) -> None:
+    """Take the tables from a recording: of each, the rows with the longest cells."""
+    found = {}
+    for file in sorted((folder / "runs").glob("*/results.json")):
+        results = json.loads(file.read_text())
+        for name, columns in results["provenance"]["config"]["show"].items():
+            rows = sorted(results["tables"].get(name) or [], key=lambda row: -sum(len(str(cell)) for cell in row.values()))
+            if columns and rows:
+                columns = list(rows[0]) if columns == "all" else columns
+                found[f"{file.parent.name}/{name}"] = {"columns": columns, "rows": rows[:MOST_ROWS]}
+    RECORDED.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
