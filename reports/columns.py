@@ -69,7 +69,7 @@ def table_of(title: str, rows: Sequence[Row], columns: Sequence[str], width: int
     shown = list(filled)
     while len(shown) > 1 and sum(least[column] + FRAME for column in shown) + 1 > width:
         shown.remove(next((column for column in reversed(shown[1:]) if column not in KEPT), shown[-1]))
-    whole = {column: max(map(len, [_heading(column), *texts[column]])) if words[column] else least[column] for column in shown}
+    whole = {column: max(least[column], *map(len, [_heading(column) * words[column], *texts[column]])) for column in shown}
     widths = _squeezed(whole, least, width - 1 - FRAME * len(shown))
     table = Table(title=Text(title), title_justify="left", box=box.ROUNDED)
     for column in shown:

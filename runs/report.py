@@ -191,19 +191,39 @@ def clear(folder: Path, *more: str, keep: Sequence[str] = (), inputs: Mapping[st
 
 
 @dataclass(frozen=True)
+class Entry:
+    """What a dashboard is told of a run when it begins; a run of the same identity goes on with its entry."""
+
+    name: str
+    group: str | None  # the sweep or table that it is part of
+    kind: str  # of run: the function that runs it, such as training or tables
+    overrides: Mapping[str, str]  # what the user gave, by key
+    config: Mapping[str, Any]
+    run_id: str
+
+    @property
+    def tags(self) -> list[str]:
+        """By what one looks for runs: experiment, encoder, kind of data."""
+        choices = [self.config["experiment_name"], *(self.overrides.get(group) for group in ("encoder", "data"))]
+        return list(dict.fromkeys(text for text in choices if text))
+
+
+@dataclass(frozen=True)
 class Report:
     """What a finished run hands to a dashboard."""
 
     metrics: Mapping[str, float | None]
     tables: Mapping[str, Sequence[Row]]
     figures: Sequence[Path]  # PNG
+    files: Sequence[Path] = ()  # all that the run leaves for others to read, figures not among them
+    checksums: Mapping[str, str] = field(default_factory=dict)  # of the model and of every file that was read
 
 
 @runtime_checkable
 class Dashboard(Protocol):
     """A logger that shows more than numbers per step; loggers that lack this are left alone."""
 
-    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
+    def open(self, entry: Entry) -> None:
         """Begin the run's entry, or go on with it where a run of this identity was begun before."""
 
     def publish(self, report: Report) -> None:
@@ -242,7 +262,10 @@ class OpenRun:
             finish(self.folder, results, findings, progress(figures, "figures"))
             heads = [{column: row.get(column) for column in HEAD_COLUMNS} for row in findings.head_rows()]
             tables = {name: rows for name, rows in {**results.tables, "heads": heads}.items() if rows}
-            report = Report(results.metrics, tables, sorted((self.folder / "figures").glob("*.png")))
+            figures = sorted((self.folder / "figures").glob("*.png"))
+            left = [self.folder / name for name in (RESULTS, HEADS, NOTE, *findings.files)]
+            files = [file for file in dict.fromkeys(left) if file.is_file()]
+            report = Report(results.metrics, tables, figures, files, checksums(results.provenance))
             for dashboard in self.dashboards:
                 dashboard.publish(report)
         self.results = results
@@ -259,10 +282,12 @@ def open_run(
     """
     run = OpenRun(cfg)
     name, group_of_job = name_and_group(cfg, run.folder)
+    kind = cfg.job.removeprefix("headscope.runs.").rpartition(".")[0]
+    entry = Entry(name, group_of_job or group, kind, overrides(), plain_config(cfg), run_id or uuid.uuid4().hex[:8])
     status = 0
     try:
         for dashboard in run.dashboards:
-            dashboard.open(name, group_of_job or group, plain_config(cfg), run_id or uuid.uuid4().hex[:8])
+            dashboard.open(entry)
         yield run
     except BaseException as error:
         status = explain(error)[0]
@@ -285,9 +310,25 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
         experiment = folder.name
     if hydra.mode != RunMode.MULTIRUN:
         return experiment, job_folder.name if part else None
-    keys = {text: text.lstrip("+~").partition("=")[0] for text in hydra.overrides.task}
-    changes = [text for text, key in keys.items() if not cfg.not_in_a_name.get(key)]
-    return " ".join([experiment, *changes]), Path(hydra.sweep.dir).resolve().name
+    # Short: the last part of a key and of a path tell the jobs of a sweep apart.
+    changes = {key.rpartition(".")[2]: value for key, value in overrides().items() if not cfg.not_in_a_name.get(key)}
+    short = [f"{key}={value.rstrip('/').rpartition('/')[2]}" for key, value in changes.items()]
+    return " ".join([experiment, *short]), Path(hydra.sweep.dir).resolve().name
+
+
+def overrides() -> dict[str, str]:
+    """What the command line says, by key."""
+    given = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    parts = [text.lstrip("+~").partition("=") for text in given]
+    return {key: value for key, _, value in parts}
+
+
+def checksums(source: Source) -> dict[str, str]:
+    """Of the models and of every file that a run read, by name."""
+    models = {"encoder": source.encoder, "tuned_encoder": source.tuned_encoder or {}}
+    found = {name: model["sha256"] for name, model in models.items() if model.get("sha256")}
+    vectors = dict(source.vectors["files"]) if source.vectors else {}
+    return found | {Path(file).name: sha256 for file, sha256 in {**source.data, **vectors}.items()}
 
 
 # Results

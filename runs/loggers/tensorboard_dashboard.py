@@ -1,4 +1,4 @@
-"""TensorBoard: metrics, figures as images, tables as text, the configuration as hyperparameters."""
+"""TensorBoard: metrics, figures as images, tables as text, what the user gave as hyperparameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from headscope.contracts import Row
 from headscope.errors import ConfigError
 from headscope.reports.columns import column_texts
-from headscope.runs.report import Report
+from headscope.runs.report import Entry, Report
 
 
 class TensorBoardDashboard(TensorBoardLogger):
@@ -21,10 +21,10 @@ class TensorBoardDashboard(TensorBoardLogger):
             super().__init__(default_hp_metric=False, **options)
         except ModuleNotFoundError as error:
             raise ConfigError("logger=tensorboard: not installed; run `make setup`, or pip install tensorboard.") from error
-        self.configuration: Mapping[str, Any] = {}
+        self.overrides: Mapping[str, str] = {}
 
-    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
-        self.configuration = config
+    def open(self, entry: Entry) -> None:
+        self.overrides = entry.overrides
 
     def publish(self, report: Report) -> None:
         writer = self.experiment
@@ -33,7 +33,12 @@ class TensorBoardDashboard(TensorBoardLogger):
         for file in report.figures:
             pixels = (imread(file) * 255).round().astype(np.uint8)
             writer.add_image(f"figures/{file.stem}", pixels, dataformats="HWC")
-        self.log_hyperparams(dict(self.configuration), {k: v for k, v in report.metrics.items() if v is not None})
+        # Lightning's own way would log every metric a second time, as of step 0.
+        from torch.utils.tensorboard.summary import hparams
+
+        metrics = {name: value for name, value in report.metrics.items() if value is not None}
+        for summary in hparams(dict(self.overrides), metrics):
+            writer._get_file_writer().add_summary(summary)
 
     def close(self, status: int) -> None:
         if self._experiment is not None:

@@ -2,14 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytorch_lightning.loggers import WandbLogger
 
 from headscope.contracts import Row
 from headscope.errors import InputError
-from headscope.runs.report import Report
+from headscope.runs.report import Entry, Report
 
 if TYPE_CHECKING:
     import wandb
@@ -29,16 +29,17 @@ class WandbDashboard(WandbLogger):
         super().__init__(name=name, group=group, settings=QUIET | options.pop("settings", {}), **options)
         self.asked_offline, self.closing_line = offline, None
 
-    def open(self, name: str, group: str | None, config: Mapping[str, Any], run_id: str) -> None:
+    def open(self, entry: Entry) -> None:
         import wandb
         from wandb.errors import Error
 
         wandb.setup(wandb.Settings(silent=True))
-        given = {"name": self._wandb_init["name"] or name, "group": self._wandb_init["group"] or group}
+        said = {"name": entry.name, "group": entry.group, "job_type": entry.kind, "tags": entry.tags, "id": entry.run_id}
+        given = {key: self._wandb_init.get(key) or value for key, value in said.items()}
         try:
             # A resumed run goes on with its own entry, which its identity names.
-            self._wandb_init |= given | {"mode": self._mode(), "id": self._wandb_init["id"] or run_id, "resume": "allow"}
-            self.log_hyperparams(dict(config))
+            self._wandb_init |= given | {"mode": self._mode(), "resume": "allow"}
+            self.log_hyperparams(dict(entry.config))
         except Error as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise InputError(f"logger=wandb: {reason}; logger.wandb.offline=true keeps the run in its folder.") from error
@@ -66,6 +67,13 @@ class WandbDashboard(WandbLogger):
         figures = {f"figures/{file.stem}": wandb.Image(str(file)) for file in report.figures}
         self.experiment.log(tables | figures)
         self.experiment.summary.update({name: value for name, value in report.metrics.items() if value is not None})
+        self.experiment.config.update({"checksums": dict(report.checksums)}, allow_val_change=True)
+        artifact = wandb.Artifact(f"run-{self.experiment.id}", type="run", metadata={"checksums": dict(report.checksums)})
+        for file in report.files:
+            artifact.add_file(str(file), name=file.name, policy="immutable")  # no second copy of what stays where it is
+        for file in report.figures:
+            artifact.add_file(str(file), name=f"figures/{file.name}", policy="immutable")
+        self.experiment.log_artifact(artifact)
 
     def close(self, status: int) -> str | None:
         if self._experiment is not None:

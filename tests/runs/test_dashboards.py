@@ -19,11 +19,13 @@ from hydra.utils import instantiate
 from matplotlib.image import imread
 from omegaconf import OmegaConf, open_dict
 from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from wandb.proto.wandb_internal_pb2 import Record
 
 from headscope.errors import InputError
 from headscope.reports.columns import column_texts
 from headscope.runs import tables, training
+from headscope.runs.loggers.metrics_file import MetricsFile
 from headscope.runs.loggers.wandb_dashboard import table_of
 from headscope.runs.report import name_and_group
 from tests.runs.conftest import PROJECT, composed, train
@@ -138,8 +140,64 @@ def test_tensorboard_holds_metrics_tables_and_figures(shown_run):
         shown = events.Images(f"figures/{figure.stem}")[-1]
         (folder / "shown.png").write_bytes(shown.encoded_image_string)
         assert np.array_equal(imread(folder / "shown.png"), imread(figure))
-    hyperparameters = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    assert b"data/limit" in hyperparameters
+
+
+def test_tensorboard_has_the_users_overrides_as_hyperparameters_and_no_scalar_twice(tmp_path):
+    given = ("experiment=clark_coreference", "data.limit=2", "logger=[tensorboard]", "~figures")
+    status, out, err = train(*given, f"run_dir={tmp_path}")
+    assert status == 0, err
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert events.Tags()["scalars"]
+    assert all(len(events.Scalars(name)) == 1 for name in events.Tags()["scalars"])
+    hyperparameters = HParamsPluginData.FromString(
+        events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    ).session_start_info.hparams
+    assert {name: value.string_value for name, value in hyperparameters.items()} == {
+        **dict(text.split("=", 1) for text in given[:3]), "figures": "", "run_dir": str(tmp_path),
+    }  # fmt: skip
+
+
+def test_an_offline_run_has_tags_job_type_checksums_and_its_files(shown_run):
+    results, folder, *_ = shown_run
+    (run,) = of_kind(folder, "run")[:1]
+    assert (run.job_type, list(run.tags)) == ("training", ["test"])
+    configured = values(item for update in of_kind(folder, "config") for item in update.update)
+    provenance = results["provenance"]
+    expected = {"encoder": provenance["encoder"]["sha256"]}
+    expected |= {Path(file).name: sha256 for file, sha256 in provenance["data"].items()}
+    assert configured["checksums"] == expected
+    (artifact,) = [one for one in of_kind(folder, "artifact") if one.type == "run"]
+    files = {entry.path: Path(entry.local_path).read_bytes() for entry in artifact.manifest.contents}
+    assert files["results.json"] == (folder / "results.json").read_bytes()
+    assert files["heads.csv"] == (folder / "heads.csv").read_bytes()
+    assert {path for path in files if path.startswith("figures/")} == {
+        f"figures/{file.name}" for file in (folder / "figures").glob("*.png")
+    }
+
+
+def test_a_resumed_run_goes_on_below_the_rows_that_were_logged(tmp_path):
+    def logged(*entries, resume=False):
+        log = MetricsFile(resume=resume, save_dir=str(tmp_path), name="logs", version="")
+        for step, metrics in entries:
+            log.log_metrics(metrics, step)
+        log.save()
+        with (tmp_path / "logs" / "metrics.csv").open() as stream:
+            return [
+                (int(row["step"]), {k: v for k, v in row.items() if v and k != "step"}) for row in csv.DictReader(stream)
+            ]
+
+    logged((9, {"loss": 3.0}), (9, {"val": 1.0}), (19, {"loss": 2.0}), (29, {"loss": 7.0}))
+    with (tmp_path / "logs" / "metrics.csv").open("a") as stream:
+        stream.write("5.0,")  # a row that a kill cut short
+    after = logged((19, {"val": 2.0}), (29, {"loss": 1.0}), resume=True)
+    assert after == [
+        (9, {"loss": "3.0"}),
+        (9, {"val": "1.0"}),
+        (19, {"loss": "2.0"}),
+        (19, {"val": "2.0"}),
+        (29, {"loss": "1.0"}),
+    ]
+    assert logged((9, {"loss": 4.0})) == [(9, {"loss": "4.0"})]
 
 
 def test_the_terminal_stays_clean_and_says_how_to_sync(shown_run):
@@ -167,8 +225,7 @@ def test_jobs_of_a_sweep_get_runs_of_their_own_in_one_group(tmp_path):
     train("-m", *job)
     first, second = (tmp_path / "sweep" / number for number in "01")
     names = [of_kind(folder, "run")[0].display_name for folder in (first, second)]
-    assert [name.split()[:2] for name in names] == [["clark_probe_right_branching", "seed=7"]] * 2
-    assert [name.rpartition("/")[2] for name in names] == ["bad.conllu", "test.conllu"]
+    assert names == [f"clark_probe_right_branching seed=7 test={file}" for file in ("bad.conllu", "test.conllu")]
     assert [of_kind(folder, "run")[0].run_group for folder in (first, second)] == ["sweep"] * 2
     assert [of_kind(folder, "exit")[0].exit_code for folder in (first, second)] == [1, 0]
     assert (second / "results.json").is_file()
