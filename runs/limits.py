@@ -1,0 +1,99 @@
+"""Values that cannot work, told before any library or model is read: conf/_limits.yaml says what can."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from headscope.errors import ConfigError, InputError
+from headscope.files import PACKAGE, local_path
+from headscope.runs.help import CONF
+
+Bounds = Sequence[Any]
+
+
+def check_limits(cfg: DictConfig) -> None:
+    """Refuse the first value that is outside what its key takes."""
+    for kind, keys in limits().items():
+        for key, bounds in keys.items():
+            value = OmegaConf.select(cfg, key, throw_on_missing=False)
+            if value is not None:
+                KINDS[kind](key, value, bounds)
+
+
+@cache
+def limits() -> dict[str, dict[str, Bounds]]:
+    """What conf/_limits.yaml says, by kind of value and key."""
+    found: Any = OmegaConf.to_container(OmegaConf.load(CONF / "_limits.yaml"))
+    return found
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """A number that can be compared: neither a switch nor NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def whole(key: str, value: Any, bounds: Bounds) -> None:
+    if not (is_whole(value) and _inside(value, bounds)):
+        raise ConfigError(f"{key}={value}: expected a whole number {_range(bounds)}.")
+
+
+def epochs(key: str, value: Any, bounds: Bounds) -> None:
+    if not (is_whole(value) and (value == -1 or _inside(value, bounds))):
+        raise ConfigError(f"{key}={value}: expected a whole number {_range(bounds)}, or -1 for no end.")
+
+
+def number(key: str, value: Any, bounds: Bounds) -> None:
+    if not (is_number(value) and _inside(value, bounds)):
+        raise ConfigError(f"{key}={value}: expected a number {_range(bounds)}.")
+
+
+def above(key: str, value: Any, bounds: Bounds) -> None:
+    if not (is_number(value) and _inside(value, bounds) and value > bounds[0]):
+        more = f" and at most {bounds[1]}" if len(bounds) > 1 else ""
+        raise ConfigError(f"{key}={value}: expected a number above {bounds[0]}{more}.")
+
+
+def below(key: str, value: Any, bounds: Bounds) -> None:
+    if not (is_number(value) and _inside(value, bounds) and value < bounds[1]):
+        raise ConfigError(f"{key}={value}: expected a number from {bounds[0]} and below {bounds[1]}.")
+
+
+def choice(key: str, value: Any, bounds: Bounds) -> None:
+    if value not in bounds:
+        raise ConfigError(f"{key}={value}: expected {', '.join(map(str, bounds[:-1]))} or {bounds[-1]}.")
+
+
+def switch(key: str, value: Any, bounds: Bounds) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}: expected true or false.")
+
+
+def file(key: str, value: Any, bounds: Bounds) -> None:
+    """A path that is there; the bounds are words that are no path."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{key}={value}: expected the path of a file or folder.")
+    if value not in bounds and not value.startswith(PACKAGE) and not local_path(value).exists():
+        folder = Path(value).expanduser().parent
+        missing = "" if folder.exists() else f", nor a folder {folder}"
+        raise InputError(f"{value}: no such file or folder{missing}; give {key}= one that is there.")
+
+
+KINDS: dict[str, Callable[[str, Any, Bounds], None]] = {
+    "whole": whole, "epochs": epochs, "number": number, "above": above, "below": below,
+    "choice": choice, "switch": switch, "file": file,
+}  # fmt: skip
+
+
+def _inside(value: float, bounds: Bounds) -> bool:
+    return bounds[0] <= value and (len(bounds) < 2 or value <= bounds[1])
+
+
+def _range(bounds: Bounds) -> str:
+    return f"from {bounds[0]}" + (f" to {bounds[1]}" if len(bounds) > 1 else "")
