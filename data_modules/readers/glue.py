@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headscope.data_modules.batches.examples import Example
-from headscope.data_modules.readers.conllu import lines
+from headscope.data_modules.readers.text import lines
 from headscope.errors import DataError, InputError, first_line
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "glue"
