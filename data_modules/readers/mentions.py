@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headscope.data_modules.readers.text import quoted
+from headscope.data_modules.readers.text import shown
 from headscope.errors import DataError
 
 KINDS = ("pronoun", "proper", "nominal")
@@ -80,7 +80,7 @@ class Brackets:
         """The mention of a group that was opened last ends at a word."""
         if not self._open.get(group):
             raise DataError(
-                f"{self.file}:{line}: {self.what} {_shown(group)} is closed here, but no bracket of it is open."
+                f"{self.file}:{line}: {self.what} {shown(group)} is closed here, but no bracket of it is open."
             )
         self._waiting -= 1
         self.spans.append((self._open[group].pop()[0], word, group))
@@ -101,12 +101,7 @@ class Brackets:
         left = [(line, group) for group, opened in self._open.items() for _, line in opened]
         if left:
             line, group = min(left)
-            raise DataError(f"{self.file}:{line}: the bracket of {self.what} {_shown(group)} is not closed in its sentence.")
-
-
-def _shown(group: str) -> str:
-    """A group's name as it is, where that can stand in a sentence."""
-    return group if quoted(group) == f"'{group}'" else quoted(group)
+            raise DataError(f"{self.file}:{line}: the bracket of {self.what} {shown(group)} is not closed in its sentence.")
 
 
 def mention(words: Sequence[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:

@@ -40,3 +40,8 @@ def whole_number(text: str, most: int = MOST) -> int | None:
 def quoted(text: str | None) -> str:
     """A value as an error quotes it: on one line, and cut where it is long."""
     return repr(text if text is None or len(text) <= SHOWN else f"{text[:SHOWN]}…")
+
+
+def shown(name: str) -> str:
+    """A name as an error says it: as it is where that can stand in a sentence, else quoted."""
+    return name if name and quoted(name) == f"'{name}'" else quoted(name)
