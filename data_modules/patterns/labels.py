@@ -89,7 +89,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
                 raise InputError(f"{where}: expected {len(header)} columns, found {found}.")
             yield where, row
     except csv.Error as error:
-        raise InputError(f"{file}:{rows.line_num}: is no row of a table ({error}).") from error
+        raise InputError(f"{file}:{rows.reader.line_num}: is no row of a table ({error}).") from error
 
 
 def _label(where: str, row: dict[str, str]) -> Label:
