@@ -1,5 +1,6 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ class GlueDataModule(AttentionDataModule):
         require_limit(limit)
         self.test_on = test_on
         self.name, self.task, self.limit = task, TASKS[task], limit
+        self._left_out: Counter[str] = Counter()
         self.from_hub, self.parser = dir == HUB, Parser(parser) if parser else None
         self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
 
@@ -62,7 +64,11 @@ class GlueDataModule(AttentionDataModule):
     def _read_folder(self, folder: Path) -> dict[str, list[Example]]:
         names = {"train": "train.tsv", "val": self.task.dev_file}
         present = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
-        return {split: read_tsv(file, self.task, self.limit) for split, file in present.items()}
+        return {split: read_tsv(file, self.task, self.limit, self._left_out) for split, file in present.items()}
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return dict(self._left_out)
 
     def facts(self) -> Facts:
         relations = tuple(self.parser.relations()) if self.parser else ()

@@ -15,10 +15,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headscope.data_modules.readers.text import quoted, whole_number
 from headscope.errors import InputError
 from headscope.files import packaged_folder
 from headscope.processes import progress
 
+LARGEST = float(np.finfo(np.float32).max)
 UNKNOWN = 0  # the row of zeros: unknown words, and ROOT
 
 
@@ -157,7 +159,7 @@ def _width(path: Path, lines: Iterator[str]) -> int:
     if _is_header(first):
         return int(first[1])
     if len(first) < 2 or not _is_number(first[-1]):
-        raise InputError(f"{path}:1: expected a word and its numbers, found {' '.join(first)!r}.")
+        raise InputError(f"{path}:1: expected a word and its numbers, found {quoted(' '.join(first))}.")
     return len(first) - 1
 
 
@@ -178,19 +180,19 @@ def _fields(line: str) -> list[str]:
 
 def _is_header(fields: list[str]) -> bool:
     """A word2vec header: how many words, how many numbers each."""
-    return len(fields) == 2 and all(field.isdecimal() for field in fields)
+    return len(fields) == 2 and all(whole_number(field) is not None for field in fields)
 
 
 def _is_number(text: str) -> bool:
+    """Whether a text is a number that a float32 can hold."""
     try:
-        float(text)
+        return abs(float(text)) <= LARGEST
     except ValueError:
         return False
-    return True
 
 
 def _parse(path: Path, number: int, numbers: list[str]) -> np.ndarray:
-    try:
-        return np.array(numbers, dtype=np.float32)
-    except ValueError as error:
-        raise InputError(f"{path}:{number}: expected numbers after the word ({error}).") from error
+    wrong = next((text for text in numbers if not _is_number(text)), None)
+    if wrong is not None:
+        raise InputError(f"{path}:{number}: expected numbers after the word, found {quoted(wrong)}.")
+    return np.array([float(text) for text in numbers], dtype=np.float32)

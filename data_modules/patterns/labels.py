@@ -6,12 +6,13 @@ layer and head (from 1); then the label, empty where none was given yet, and the
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from headscope.data_modules.readers.glue import TASKS
+from headscope.data_modules.readers.text import lines, quoted, whole_number
 from headscope.errors import InputError
 from headscope.files import write_atomically
 
@@ -54,39 +55,64 @@ class Label:
 NAME_COLUMNS = tuple(field.name for field in fields(MapName))
 COLUMNS = (*NAME_COLUMNS, "label", "pass")
 NUMBERS = ("example", "layer", "head", "pass")
+LAST_PASS = 2
+BEYOND = ""  # the key of what stands behind the last column
 
 
 def read_labels(file: str | Path) -> list[Label]:
     """The rows of a table; an error names the line of what cannot be."""
     file = Path(file)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: no readable table of labels there.") from error
-    rows = csv.DictReader(io.StringIO(text))
-    if missing := [column for column in COLUMNS if column not in (rows.fieldnames or ())]:
-        raise InputError(f"{file}:1: expected the columns {', '.join(COLUMNS)}; {missing[0]} is missing.")
-    labels = [_label(f"{file}:{rows.line_num}", row) for row in rows]
+    labels: dict[tuple[MapName, int], Label] = {}
+    for where, row in _rows(file):
+        label = _label(where, row)
+        if (label.map, label.passed) in labels:
+            raise InputError(f"{where}: this map has a label of pass {label.passed} already.")
+        labels[label.map, label.passed] = label
     if not labels:
         raise InputError(f"{file}: expected labelled maps, found an empty table.")
-    seen: set[tuple[MapName, int]] = set()
-    for line, label in enumerate(labels, start=2):
-        if (label.map, label.passed) in seen:
-            raise InputError(f"{file}:{line}: this map has a label of pass {label.passed} already.")
-        seen.add((label.map, label.passed))
-    return labels
+    return list(labels.values())
+
+
+def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows by column, each with its file and line."""
+    rows = csv.DictReader((line + "\n" for _, line in lines(file)), restkey=BEYOND, strict=True)
+    try:
+        header = rows.fieldnames or ()
+        if missing := [column for column in COLUMNS if column not in header]:
+            raise InputError(f"{file}:1: expected the columns {', '.join(COLUMNS)}; {missing[0]} is missing.")
+        if len(set(header)) < len(header):
+            raise InputError(f"{file}:1: expected every column once, found {quoted(', '.join(header))}.")
+        for row in rows:
+            where = f"{file}:{rows.line_num}"
+            if BEYOND in row or None in row.values():
+                found = "more" if BEYOND in row else "fewer"
+                raise InputError(f"{where}: expected {len(header)} columns, found {found}.")
+            yield where, row
+    except csv.Error as error:
+        raise InputError(f"{file}:{rows.reader.line_num}: is no row of a table ({error}).") from error
 
 
 def _label(where: str, row: dict[str, str]) -> Label:
-    for column in NUMBERS:
-        if not (row[column] or "").isdecimal():
-            raise InputError(f"{where}: expected a whole number in the column {column}, found {row[column]!r}.")
+    for column in (*NAME_COLUMNS, "pass"):
+        if not row[column]:
+            expected = "a whole number" if column in NUMBERS else "a name"
+            raise InputError(f"{where}: expected {expected} in the column {column}, found {quoted(row[column])}.")
+    numbers = {column: _number(where, column, row[column]) for column in NUMBERS}
     for column, choices in (("task", tuple(TASKS)), ("split", SPLITS), ("label", ("", *CLASSES))):
         if row[column] not in choices:
             expected = ", ".join(choice for choice in choices if choice)
-            raise InputError(f"{where}: expected a {column} of {expected}, found {row[column]!r}.")
-    cells: dict[str, Any] = {column: int(row[column]) if column in NUMBERS else row[column] for column in NAME_COLUMNS}
-    return Label(MapName(**cells), row["label"], int(row["pass"]))
+            raise InputError(f"{where}: expected a {column} of {expected}, found {quoted(row[column])}.")
+    cells: dict[str, Any] = {column: numbers.get(column, row[column]) for column in NAME_COLUMNS}
+    return Label(MapName(**cells), row["label"], numbers["pass"])
+
+
+def _number(where: str, column: str, text: str) -> int:
+    """A number of a column: examples are counted from 0, layers, heads and the two passes from 1."""
+    number = whole_number(text, LAST_PASS) if column == "pass" else whole_number(text)
+    if number is None or (number == 0 and column != "example"):
+        kind = "1 or 2" if column == "pass" else f"a whole number{'' if column == 'example' else ' from 1'}"
+        raise InputError(f"{where}: expected {kind} in the column {column}, found {quoted(text)}.")
+    return number
 
 
 def write_labels(file: Path, labels: Iterable[Label]) -> None:

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headscope.data_modules.readers.conllu import lines
-from headscope.data_modules.readers.mentions import Document, Mention, mention
+from headscope.data_modules.readers.mentions import Brackets, Document, Mention, mention
+from headscope.data_modules.readers.text import lines, quoted, whole_number
 from headscope.errors import DataError
 
-WORD, TAG, PARSE, CHAINS = 3, 4, 5, -1
+NUMBER, WORD, TAG, PARSE, CHAINS = 2, 3, 4, 5, -1
 LEAST_COLUMNS = 12
+NOTHING = ("-", "_")  # in the place of a parse or of chains
 BEGIN, END = "#begin document", "#end document"
-PARSE_PART = re.compile(r"\(([^()*\s]+)|(\*)|(\))")
+CHAIN = re.compile(r"(\()?([0-9]+)(\))?")
+Row = tuple[int, list[str]]  # a line's number and its columns
 # Collins' rules for noun phrases: labels, and the side from which they are looked for.
 NOUN_RULES = (
     (("NN", "NNP", "NNPS", "NNS", "NX", "JJR", "PRP", "PRP$", "WP"), -1),
@@ -27,17 +29,24 @@ OTHER_RULES = {"VP": ("VB", "VBD", "VBZ", "VBP", "VBG", "VBN", "MD", "VP"), "S":
 
 @dataclass
 class Node:
-    """A constituent from its first to its last word."""
+    """A constituent; its head word and whether it joins several are known once it is closed."""
 
     label: str
     start: int
-    end: int = 0
+    head: int = 0
+    coordinated: bool = False
     children: list["Node"] = field(default_factory=list)
+
+
+Tree = dict[tuple[int, int], Node]  # of each span of words that is a constituent, the innermost
 
 
 def read_conll2012(file: Path) -> list[Document]:
     """The documents of a file; every part is one."""
-    return list(_documents(file))
+    documents = list(_documents(file))
+    if not documents:
+        raise DataError(f"{file}: expected at least one document, found none.")
+    return documents
 
 
 def _documents(file: Path) -> Iterator[Document]:
@@ -45,30 +54,49 @@ def _documents(file: Path) -> Iterator[Document]:
     for number, line in lines(file):
         last = number
         if line.startswith(BEGIN):
-            if rows or sentences:
+            if name is not None:
                 raise DataError(f"{file}:{number}: expected {END!r} before another document begins.")
-            name, sentences, rows = line.removeprefix(BEGIN).strip(), [], []
+            name = line.removeprefix(BEGIN).strip()
         elif line.startswith(END) or not line.strip():
             if rows:
                 sentences.append(rows)
                 rows = []
             if line.startswith(END):
-                yield _document(file, name or file.stem, sentences)
+                yield _document(file, _begun(file, number, name), sentences)
                 name, sentences = None, []
         elif not line.startswith("#"):
-            rows.append((number, _columns(file, number, line)))
-    if rows or sentences:
+            _begun(file, number, name)
+            rows.append((number, _columns(file, number, line, rows)))
+    if name is not None:
         raise DataError(f"{file}:{last}: expected {END!r} at the end of the document.")
 
 
-def _columns(file: Path, number: int, line: str) -> list[str]:
-    columns = line.split()
+def _begun(file: Path, number: int, name: str | None) -> str:
+    """The name of the document that a line is in."""
+    if name is None:
+        raise DataError(f"{file}:{number}: expected {BEGIN!r} before this line.")
+    return name or file.stem
+
+
+def _columns(file: Path, number: int, line: str, before: list[Row]) -> list[str]:
+    """The columns of a line; those of a sentence are equally many, and its words are numbered."""
+    # Only spaces and tabs: a word may hold a no-break space.
+    columns = [column for column in line.replace("\t", " ").split(" ") if column]
     if len(columns) < LEAST_COLUMNS:
         raise DataError(f"{file}:{number}: expected at least {LEAST_COLUMNS} columns, found {len(columns)}.")
+    index = whole_number(columns[NUMBER])
+    if before and len(columns) != len(before[0][1]):
+        raise DataError(
+            f"{file}:{number}: expected {len(before[0][1])} columns as in the line before, found {len(columns)}."
+        )
+    following = int(before[-1][1][NUMBER]) + 1 if before else index
+    if index is None or index != following:
+        wanted = "a word number" if following is None else f"word number {following}"
+        raise DataError(f"{file}:{number}: expected {wanted} in column 3, found {quoted(columns[NUMBER])}.")
     return columns
 
 
-def _document(file: Path, name: str, sentences: list) -> Document:
+def _document(file: Path, name: str, sentences: list[list[Row]]) -> Document:
     words, mentions = [], []
     for rows in sentences:
         before = len(words)
@@ -79,91 +107,85 @@ def _document(file: Path, name: str, sentences: list) -> Document:
     return Document(name, tuple(words), tuple(sorted(mentions, key=lambda m: (m.head, m.start, -m.end))))
 
 
-def _mention(words: list[str], tags: list[str], tree: Node, before: int, start: int, end: int, group: str) -> Mention:
+def _mention(words: list[str], tags: list[str], tree: Tree, before: int, start: int, end: int, group: str) -> Mention:
     head = head_word(tree, tags, start, end)
     tag = tags[head]
     kind = "pronoun" if tag.startswith(("PRP", "WP")) else "proper" if tag.startswith("NNP") else "nominal"
     plural = tag.endswith("S") if tag.startswith("NN") else None
-    if is_coordinated(tree, start, end):
+    if (start, end) in tree and tree[start, end].coordinated:
         plural = True
     return mention(words, (before + start + 1, before + end + 1), before + head + 1, group, kind, plural)
 
 
-def chain_spans(file: Path, rows: list[tuple[int, list[str]]]) -> Iterator[tuple[int, int, str]]:
+def chain_spans(file: Path, rows: list[Row]) -> list[tuple[int, int, str]]:
     """The (first, last, chain) of every mention of a sentence, counted from 0."""
-    waiting: list[tuple[str, int, int]] = []
+    found = Brackets(file, "chain")
     for index, (number, row) in enumerate(rows):
-        for part in () if row[CHAINS] in ("-", "_") else row[CHAINS].split("|"):
-            match = re.fullmatch(r"(\()?(\d+)(\))?", part)
+        for part in () if row[CHAINS] in NOTHING else row[CHAINS].split("|"):
+            match = CHAIN.fullmatch(part)
             if match is None or not (match[1] or match[3]):
                 raise DataError(
-                    f"{file}:{number}: expected chains such as (1, (1) or 1) in the last column, found {part!r}."
+                    f"{file}:{number}: expected chains such as (1, (1) or 1) in the last column, found {quoted(part)}."
                 )
             if match[1] and match[3]:
-                yield index, index, match[2]
+                found.add(match[2], number, index, index)
             elif match[1]:
-                waiting.append((match[2], index, number))
+                found.open(match[2], number, index)
             else:
-                opened = next((o for o in reversed(waiting) if o[0] == match[2]), None)
-                if opened is None:
-                    raise DataError(f"{file}:{number}: chain {match[2]} is closed here, but no bracket of it is open.")
-                waiting.remove(opened)
-                yield opened[1], index, match[2]
-    if waiting:
-        raise DataError(f"{file}:{waiting[0][2]}: the bracket of chain {waiting[0][0]} is not closed in its sentence.")
+                found.close(match[2], number, index)
+    found.require_closed()
+    return found.spans
 
 
-def parse(file: Path, rows: list[tuple[int, list[str]]]) -> Node:
-    """The constituents of a sentence from its parse column."""
-    root = Node("TOP", 0, len(rows) - 1)
-    path = [root]
+def parse(file: Path, rows: list[Row]) -> Tree:
+    """The constituents of a sentence from its parse column; none where the column is empty throughout."""
+    tree: Tree = {}
+    if all(row[PARSE] in NOTHING for _, row in rows):
+        return tree
+    path = [Node("", 0)]
     for index, (number, row) in enumerate(rows):
-        for match in PARSE_PART.finditer(row[PARSE]):
-            if match[1]:
-                path.append(Node(match[1].partition("-")[0], index))
-                path[-2].children.append(path[-1])
-            elif match[2]:
-                path[-1].children.append(Node(row[TAG], index, index))
-            elif len(path) > 1:
-                path.pop().end = index
-            else:
+        labels, closed = _parse_part(file, number, row[PARSE])
+        path += [Node(label.partition("-")[0], index) for label in labels]
+        path[-1].children.append(Node(row[TAG], index, index))
+        tree[index, index] = path[-1].children[-1]
+        for _ in range(closed):
+            if len(path) == 1:
                 raise DataError(f"{file}:{number}: a bracket of the parse is closed that was never opened.")
+            node = _closed(path.pop())
+            tree.setdefault((node.start, index), node)
+            path[-1].children.append(node)
     if len(path) > 1:
         raise DataError(f"{file}:{rows[-1][0]}: {len(path) - 1} brackets of the parse are not closed in the sentence.")
-    return root
+    return tree
 
 
-def head_word(tree: Node, tags: list[str], start: int, end: int) -> int:
+def _parse_part(file: Path, number: int, text: str) -> tuple[list[str], int]:
+    """The labels that open before a word, and how many constituents close behind it: (S(NP* and *))."""
+    before, word, after = text.partition("*")
+    nothing, *labels = before.split("(")
+    if not word or nothing or not all(labels) or ")" in before or after.strip(")"):
+        raise DataError(f"{file}:{number}: expected a parse such as (NP*, * or *)) in column 6, found {quoted(text)}.")
+    return labels, len(after)
+
+
+def _closed(node: Node) -> Node:
+    """A constituent with all that is asked of it later; what is inside is asked once and forgotten."""
+    head = _head_child(node)
+    node.head = head.head
+    # A conjunction stands on the way down to its head.
+    node.coordinated = head.coordinated or any(child.label == "CC" for child in node.children)
+    node.children = []
+    return node
+
+
+def head_word(tree: Tree, tags: list[str], start: int, end: int) -> int:
     """The head of the constituent that covers the span; of a span that is none, its last noun before any other phrase."""
-    if node := _covering(tree, start, end):
-        return _head(node)
+    if (start, end) in tree:
+        return tree[start, end].head
     inside = range(start, end + 1)
     stop = next((index for index in inside if index > start and tags[index] in ("IN", ",", "WDT", "WP", ":")), end + 1)
     nouns = [index for index in range(start, stop) if tags[index].startswith(("NN", "PRP"))]
     return nouns[-1] if nouns else stop - 1
-
-
-def _covering(node: Node, start: int, end: int) -> Node | None:
-    for child in node.children:
-        if child.start <= start and end <= child.end:
-            return _covering(child, start, end) or (child if (child.start, child.end) == (start, end) else None)
-    return None
-
-
-def is_coordinated(tree: Node, start: int, end: int) -> bool:
-    """Whether the constituent joins several: a conjunction stands on the way down to its head."""
-    node = _covering(tree, start, end)
-    while node and node.children:
-        if any(child.label == "CC" for child in node.children):
-            return True
-        node = _head_child(node)
-    return False
-
-
-def _head(node: Node) -> int:
-    while node.children:
-        node = _head_child(node)
-    return node.start
 
 
 def _head_child(node: Node) -> Node:

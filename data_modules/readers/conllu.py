@@ -6,11 +6,12 @@ from itertools import islice
 from pathlib import Path
 from sys import intern
 
+from headscope.data_modules.readers.text import lines, quoted, whole_number
 from headscope.errors import DataError
 from headscope.files import data_files
-from headscope.processes import progress
 
 COLUMNS = 10
+FORM, UPOS, GOVERNOR, RELATION = 1, 3, 6, 7
 Row = tuple[int, list[str]]  # a line's number and its columns
 
 
@@ -65,20 +66,6 @@ def blocks(file: Path) -> Iterator[Block]:
         yield block
 
 
-def lines(file: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers."""
-    with file.open("rb") as stream:
-        for number, raw in enumerate(progress(stream, f"reading {file.name}"), start=1):
-            yield number, _text(file, number, raw)
-
-
-def _text(file: Path, number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}:{number}: expected UTF-8 text ({error.reason}).") from error
-
-
 def _columns(file: Path, number: int, line: str) -> list[str]:
     columns = line.split("\t")
     if len(columns) != COLUMNS:
@@ -87,43 +74,68 @@ def _columns(file: Path, number: int, line: str) -> list[str]:
 
 
 def word_rows(file: Path, rows: list[Row]) -> list[Row]:
-    """The rows of words; multiword ranges (3-4) and empty nodes (5.1) are not words of the tree."""
-    words = [(number, row) for number, row in rows if "-" not in row[0] and "." not in row[0]]
+    """The rows of words, checked to be counted from 1; multiword ranges (3-4) and empty nodes (5.1) are not words."""
+    words: list[Row] = []
+    last = 0  # word of the range that was opened last
+    for number, row in rows:
+        following = len(words) + 1
+        if "-" in row[0]:
+            start, _, end = row[0].partition("-")
+            end = whole_number(end)
+            if start != str(following) or end is None or end <= len(words):
+                raise DataError(f"{file}:{number}: expected a range from word {following} on, found {quoted(row[0])}.")
+            last = end
+        elif "." in row[0]:
+            before, _, node = row[0].partition(".")
+            if before != str(len(words)) or not whole_number(node):
+                raise DataError(f"{file}:{number}: expected an empty node such as {len(words)}.1, found {quoted(row[0])}.")
+        else:
+            if row[0] != str(following):
+                raise DataError(f"{file}:{number}: expected word number {following}, found {quoted(row[0])}.")
+            words.append((number, row))
     if not words:
         raise DataError(f"{file}:{rows[0][0]}: expected at least one word in the sentence, found none.")
+    if last > len(words):
+        raise DataError(f"{file}:{rows[-1][0]}: expected word {last} of the range that ends there, found no more words.")
     return words
 
 
 def sentence(file: Path, rows: list[Row]) -> Sentence:
     """A sentence from its rows, checked to be a tree."""
     words = word_rows(file, rows)
-    governors = [_governor(file, number, row, index, len(words)) for index, (number, row) in enumerate(words, start=1)]
+    governors = [_governor(file, number, row, len(words)) for number, row in words]
     _require_tree(file, [number for number, _ in words], governors)
     return Sentence(
         # The same string is kept once, however many sentences use it.
-        words=tuple(intern(row[1]) for _, row in words),
-        upos=tuple(intern(row[3]) for _, row in words),
+        words=tuple(intern(row[FORM]) for _, row in words),
+        upos=tuple(intern(row[UPOS]) for _, row in words),
         governors=tuple(governors),
-        relations=tuple(intern(row[7]) for _, row in words),
+        relations=tuple(intern(row[RELATION]) for _, row in words),
         source=f"{file}:{words[0][0]}",
     )
 
 
-def _governor(file: Path, number: int, row: list[str], index: int, words: int) -> int:
-    if row[0] != str(index):
-        raise DataError(f"{file}:{number}: expected word number {index}, found {row[0]!r}.")
-    if not row[6].isdecimal() or not 0 <= int(row[6]) <= words:
-        raise DataError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {row[6]!r}.")
-    return int(row[6])
+def _governor(file: Path, number: int, row: list[str], words: int) -> int:
+    for column in (FORM, UPOS, RELATION):
+        if not row[column].strip():
+            raise DataError(f"{file}:{number}: expected a value in column {column + 1}, found {quoted(row[column])}.")
+    governor = whole_number(row[GOVERNOR], words)
+    if governor is None:
+        found = quoted(row[GOVERNOR])
+        raise DataError(f"{file}:{number}: expected a head from 0 to {words} in column 7, found {found}.")
+    return governor
 
 
 def _require_tree(file: Path, numbers: list[int], governors: list[int]) -> None:
-    reaches_root = {0}
+    """Refuse a cycle and a second root; every word is walked over once."""
+    walk_of = {0: 0}  # the word from which a walk towards the root came by here first
     for start in range(1, len(governors) + 1):
-        path, word = [], start
-        while word not in reaches_root:
-            if word in path:
-                raise DataError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
-            path.append(word)
+        word = start
+        while word not in walk_of:
+            walk_of[word] = start
             word = governors[word - 1]
-        reaches_root.update(path)
+        if word and walk_of[word] == start:
+            raise DataError(f"{file}:{numbers[word - 1]}: expected a tree, found a cycle through word {word}.")
+    roots = [index for index, governor in enumerate(governors) if not governor]
+    if len(roots) > 1:
+        raise DataError(f"{file}:{numbers[roots[1]]}: expected one root, found a second: word {roots[1] + 1}.")

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headscope.data_modules.readers.conllu import Block, Row, blocks, sentence, word_rows
-from headscope.data_modules.readers.mentions import Document, Mention, mention
+from headscope.data_modules.readers.mentions import Brackets, Document, Mention, mention
+from headscope.data_modules.readers.text import quoted
 from headscope.errors import DataError
 
-BRACKET = re.compile(r"\((?P<open>[^()]+)(?P<closed>\))?|(?P<close>[^()]+)\)")
-PART = re.compile(r"\[(\d+)/\d+\]$")  # of a mention in several pieces
+ENTITY = "Entity="
+SIGN = re.compile(r"[()]|[^()]+")
+PART = re.compile(r"\[[0-9]+/[0-9]+\]$")  # of a mention in several pieces
 KIND_OF_UPOS = {"PRON": "pronoun", "PROPN": "proper"}
 
 
@@ -54,7 +56,7 @@ def _group_field(file: Path, block: Block, fields: str) -> int:
     names = fields.split("-")
     index = next((names.index(name) for name in ("GRP", "eid") if name in names), None)
     if index is None:
-        raise DataError(f"{file}:{block.rows[0][0]}: expected GRP or eid in global.Entity, found {fields!r}.")
+        raise DataError(f"{file}:{block.rows[0][0]}: expected GRP or eid in global.Entity, found {quoted(fields)}.")
     return index
 
 
@@ -72,47 +74,59 @@ def entity_spans(file: Path, rows: Iterable[Row], before: int, group_field: int 
 
     A bracket at an empty node opens with the next word, or closes with the one before; a mention without words is none.
     """
-    spans: list[tuple[int, int, str]] = []
-    waiting: list[tuple[str, int, int]] = []
+    found = Brackets(file, "entity")
     index = before
     for number, row in rows:
         if "-" in row[0]:
             continue
         empty_node = "." in row[0]
         index += not empty_node
-        text = next((value.removeprefix("Entity=") for value in row[9].split("|") if value.startswith("Entity=")), "")
-        if "".join(match[0] for match in BRACKET.finditer(text)) != text:
-            raise DataError(f"{file}:{number}: expected brackets such as (1-person or 1) in Entity=, found {text!r}.")
-        for match in BRACKET.finditer(text):
-            if match["close"]:
-                spans.append(_closed(file, number, match["close"], waiting, index))
+        for kind, bracket in _brackets(file, number, row[9]):
+            if kind == "close":
+                found.close(bracket, number, index)
                 continue
-            group = _group(file, number, match["open"], group_field)
-            if match["closed"]:
-                spans.append((index + empty_node, index, group))
+            group = _group(file, number, bracket, group_field)
+            if kind == "both":
+                found.add(group, number, index + empty_node, index)
             else:
-                waiting.append((group, index + empty_node, number))
-    if waiting:
-        group, _, number = waiting[0]
-        raise DataError(f"{file}:{number}: the bracket of entity {group} is not closed in its sentence.")
+                found.open(group, number, index + empty_node)
+    found.require_closed()
     # Of a mention in several pieces, the first stands for the whole.
-    spans = [span for span in spans if span[0] <= span[1] and (PART.search(span[2]) is None or "[1/" in span[2])]
+    spans = [span for span in found.spans if span[0] <= span[1] and (PART.search(span[2]) is None or "[1/" in span[2])]
     return [(start, end, PART.sub("", group)) for start, end, group in spans]
 
 
+def _brackets(file: Path, number: int, column: str) -> Iterator[tuple[str, str]]:
+    """What the last column says of entities: `open` for (1-person, `close` for 1), `both` for (1-person)."""
+    texts = [value.removeprefix(ENTITY) for value in column.split("|") if value.startswith(ENTITY)]
+    if len(texts) > 1:
+        raise DataError(f"{file}:{number}: expected {ENTITY} once in column 10, found it {len(texts)} times.")
+    signs = SIGN.findall(texts[0]) if texts else []
+    if texts and not signs:
+        raise _malformed(file, number, texts[0])
+    at = 0
+    while at < len(signs):
+        before, content, after = (signs[at], *signs[at + 1 : at + 3], "", "")[:3]
+        if before == "(" and content not in ("", "(", ")"):
+            yield ("both" if after == ")" else "open"), content
+            at += 3 if after == ")" else 2
+        elif before not in ("(", ")") and content == ")":
+            yield "close", before
+            at += 2
+        else:
+            raise _malformed(file, number, texts[0])
+
+
+def _malformed(file: Path, number: int, text: str) -> DataError:
+    return DataError(f"{file}:{number}: expected brackets such as (1-person or 1) in {ENTITY}, found {quoted(text)}.")
+
+
 def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
-    fields = bracket.split("-")
-    if group_field >= len(fields):
-        raise DataError(f"{file}:{number}: expected the group as field {group_field + 1} of ({bracket}, found none.")
+    fields = bracket.split("-", group_field + 1)
+    if group_field >= len(fields) or not fields[group_field]:
+        found = quoted(bracket)
+        raise DataError(f"{file}:{number}: expected the group as field {group_field + 1} of {found}, found none.")
     return fields[group_field]
-
-
-def _closed(file: Path, number: int, group: str, waiting: list[tuple[str, int, int]], index: int) -> tuple[int, int, str]:
-    for opened in reversed(waiting):
-        if opened[0] == group:
-            waiting.remove(opened)
-            return opened[1], index, group
-    raise DataError(f"{file}:{number}: entity {group} is closed here, but no bracket of it is open.")
 
 
 def _document(draft: Draft) -> Document:

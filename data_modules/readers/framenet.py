@@ -1,16 +1,14 @@
 """FrameNet XML in: annotated targets with their frame elements, from full-text and lexical-unit files."""
 
-import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headscope.data_modules.readers.text import shown, whole_number
+from headscope.data_modules.readers.xml import Node, read_xml
 from headscope.errors import DataError
 from headscope.files import data_files
 
-NAMESPACE = re.compile(r"^\{[^}]*\}")
-FORBIDDEN = ("<!DOCTYPE", "<!ENTITY")
 CORE = ("Core", "Core-Unexpressed")
 Span = tuple[int, int]  # inclusive characters
 
@@ -42,65 +40,57 @@ def framenet_files(path: str | Path) -> list[Path]:
 
 def read_framenet(file: Path) -> list[FrameExample]:
     """Every annotated target of a file; sentences that nobody annotated have none."""
-    root = parse_safely(file)
+    root = read_xml(file)
     core = core_elements(root)
-    return [example for sentence in root.iter("sentence") for example in _examples(file, sentence, root, core)]
+    return [example for sentence in root.below("sentence") for example in _examples(file, sentence, root, core)]
 
 
-def parse_safely(file: Path) -> ElementTree.Element:
-    """The tree without namespaces; a file that declares entities or a document type is refused unread."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: expected UTF-8 text ({error.reason} at byte {error.start}).") from error
-    if any(word in text for word in FORBIDDEN):
-        raise DataError(f"{file}: declares a document type or entities, which are not read.")
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise DataError(f"{file}: is not well-formed XML ({error}).") from error
-    for element in root.iter():
-        element.tag = NAMESPACE.sub("", element.tag)
-    return root
-
-
-def core_elements(root: ElementTree.Element) -> set[str | None] | None:
+def core_elements(root: Node) -> set[str | None] | None:
     """The core elements that the header of a lexical unit names; None in full text."""
-    header = root.find("header")
-    named = [] if header is None else list(header.iter("FE"))
-    return {element.get("name") for element in named if element.get("type") in CORE} if named else None
+    named = [element for header in root.named("header") for element in header.below("FE")]
+    return {one.attributes.get("name") for one in named if one.attributes.get("type") in CORE} if named else None
 
 
-def _examples(
-    file: Path, sentence: ElementTree.Element, root: ElementTree.Element, core: set[str | None] | None
-) -> Iterator[FrameExample]:
-    where = f"{file}: sentence {sentence.get('ID', '?')}"
-    text = sentence.findtext("text")
-    if not text:
-        raise DataError(f"{where}: expected a <text>, found none.")
-    for annotation in sentence.iter("annotationSet"):
-        targets = tuple(_span(where, label, text) for label in _labels(annotation, "Target"))
-        if targets and annotation.get("status") != "UNANN":
-            elements = tuple(_element(where, label, text, core) for label in _labels(annotation, "FE") if label.get("start"))
-            frame = annotation.get("frameName") or root.get("frame") or ""
-            yield FrameExample(text, frame, targets, elements, f"{where}, annotationSet {annotation.get('ID', '?')}")
+def _examples(file: Path, sentence: Node, root: Node, core: set[str | None] | None) -> Iterator[FrameExample]:
+    texts = [node.text for node in sentence.named("text")]
+    if len(texts) != 1 or not texts[0].strip():
+        found = f"{len(texts)} of them" if len(texts) > 1 else "an empty one" if texts else "none"
+        raise DataError(f"{file}:{sentence.line}: expected a <text> in the sentence, found {found}.")
+    if inner := next((node for child in sentence.children for node in child.below("sentence")), None):
+        raise DataError(f"{file}:{inner.line}: expected the end of the sentence, found another inside it.")
+    number = sentence.attributes.get("ID", "?")
+    for annotation in sentence.named("annotationSet"):
+        targets = tuple(_span(file, label, texts[0]) for label in _labels(annotation, "Target"))
+        elements = tuple(_element(file, label, texts[0], core) for label in _labels(annotation, "FE") if _has_span(label))
+        if targets and annotation.attributes.get("status") != "UNANN":
+            frame = annotation.attributes.get("frameName") or root.attributes.get("frame") or ""
+            source = f"{file}: sentence {number}, annotationSet {annotation.attributes.get('ID', '?')}"
+            yield FrameExample(texts[0], frame, targets, elements, source)
 
 
-def _labels(annotation: ElementTree.Element, layer: str) -> Iterator[ElementTree.Element]:
-    for found in annotation.iter("layer"):
-        if found.get("name") == layer:
-            yield from found.iter("label")
+def _labels(annotation: Node, layer: str) -> Iterator[Node]:
+    for found in annotation.named("layer"):
+        if found.attributes.get("name") == layer:
+            yield from found.named("label")
 
 
-def _span(where: str, label: ElementTree.Element, text: str) -> Span:
-    start, end = label.get("start", ""), label.get("end", "")
-    if not start.isdecimal() or not end.isdecimal() or not int(start) <= int(end) < len(text):
-        found = f"{start}-{end}"
-        raise DataError(f"{where}: label {label.get('name')}: expected characters within 0-{len(text) - 1}, found {found}.")
-    return int(start), int(end)
+def _has_span(label: Node) -> bool:
+    """Whether an element is in the text: one that is only understood has no characters."""
+    return "start" in label.attributes or "end" in label.attributes
 
 
-def _element(where: str, label: ElementTree.Element, text: str, core: set[str | None] | None) -> Element:
-    name, kind = label.get("name", ""), label.get("coreType")
+def _span(file: Path, label: Node, text: str) -> Span:
+    start, end = (label.attributes.get(edge, "") for edge in ("start", "end"))
+    first, last = whole_number(start, len(text) - 1), whole_number(end, len(text) - 1)
+    if first is None or last is None or first > last:
+        name, found = shown(label.attributes.get("name", "")), shown(f"{start}-{end}")
+        raise DataError(
+            f"{file}:{label.line}: label {name}: expected characters within 0-{len(text) - 1}, found {found}."
+        )
+    return first, last
+
+
+def _element(file: Path, label: Node, text: str, core: set[str | None] | None) -> Element:
+    name, kind = label.attributes.get("name", ""), label.attributes.get("coreType")
     is_core = kind in CORE if kind else name in core if core is not None else None
-    return Element(name, _span(where, label, text), is_core)
+    return Element(name, _span(file, label, text), is_core)

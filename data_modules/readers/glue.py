@@ -1,7 +1,9 @@
 """GLUE in: what the tasks are, and their examples from official TSV files or from the hub."""
 
 import logging
-from collections.abc import Iterator
+import math
+import re
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from headscope.data_modules.batches.examples import Example
-from headscope.data_modules.readers.conllu import lines
+from headscope.data_modules.readers.text import lines, quoted
 from headscope.errors import DataError, InputError, first_line
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "glue"
 HUB_NAME = "nyu-mll/glue"
 HIGHEST_SCORE = 5.0
+NUMBER = re.compile(r"[-+.0-9eE]+")
 Row = tuple[int, list[str]]  # a line's number and its columns
 log = logging.getLogger(__name__)
 
@@ -69,37 +72,43 @@ def task_folder(folder: Path, task: Task) -> Path:
     raise DataError(f"{folder}: expected {task.folder}/{task.dev_file} there, found none.")
 
 
-def read_tsv(file: Path, task: Task, limit: int | None) -> list[Example]:
-    """The first examples of an official file: a header, then one example a line, without quoting."""
+def read_tsv(file: Path, task: Task, limit: int | None, left_out: Counter[str] | None = None) -> list[Example]:
+    """The first examples of an official file: a header, then one example a line, without quoting.
+
+    Lines without a text are left out, said once and counted by reason.
+    """
     rows = lines(file)
-    first = next(rows, None)
-    if first is None:
+    _, first = next(rows, (1, ""))
+    if not first:
         raise DataError(f"{file}: expected a header and examples, found an empty file.")
-    header = first[1].split("\t")
+    header = first.split("\t")
     for column in (*task.texts, task.label):
-        if column not in header:
-            raise DataError(f"{file}:1: expected a column {column!r}, found {', '.join(header)}.")
-    filled = ((number, line.split("\t")) for number, line in rows if line.strip())
-    if task.broken_rows:
-        filled = whole_rows(file, filled, len(header))
-    examples = [_example(file, number, values, header, task) for number, values in islice(filled, limit)]
+        if header.count(column) != 1:
+            raise DataError(f"{file}:1: expected a column {column!r}, found {quoted(', '.join(header))}.")
+    filled = ((number, line.split("\t")) for number, line in rows if line.strip(" "))
+    broken: dict[str, list[int]] = {}
+    usable = (row for row in filled if not _left_out(row, header, task, broken))
+    examples = [_example(file, number, values, header, task) for number, values in islice(usable, limit)]
+    for reason, numbers in broken.items():
+        log.warning("%s: skipped %d lines %s, the first is %d.", file, len(numbers), reason, numbers[0])
+        if left_out is not None:
+            left_out[f"lines {reason}"] += len(numbers)
     if not examples:
         raise DataError(f"{file}: expected at least one example, found none.")
     return examples
 
 
-def whole_rows(file: Path, rows: Iterator[Row], columns: int) -> Iterator[Row]:
-    """The rows that do not end too early; how many do is said once no more are asked for."""
-    broken = []
-    try:
-        for number, values in rows:
-            if len(values) < columns:
-                broken.append(number)
-            else:
-                yield number, values
-    finally:
-        if broken:
-            log.warning("%s: skipped %d lines of too few columns, the first is %d.", file, len(broken), broken[0])
+def _left_out(row: Row, header: list[str], task: Task, broken: dict[str, list[int]]) -> bool:
+    """Whether a line has nothing to ask; noted by reason."""
+    number, values = row
+    reason = None
+    if task.broken_rows and len(values) < len(header):
+        reason = "of too few columns"
+    elif len(values) == len(header) and not all(values[header.index(column)].strip() for column in task.texts):
+        reason = "with an empty text"
+    if reason:
+        broken.setdefault(reason, []).append(number)
+    return reason is not None
 
 
 def _example(file: Path, number: int, values: list[str], header: list[str], task: Task) -> Example:
@@ -112,16 +121,21 @@ def _example(file: Path, number: int, values: list[str], header: list[str], task
 def labelled(texts: tuple[str, ...], where: str, label: str, task: Task) -> Example:
     """An example with its label as a number, or its score."""
     if task.labels is None:
-        try:
-            score = float(label)
-        except ValueError:
-            score = -1.0
+        score = _number(label)
         if not 0 <= score <= HIGHEST_SCORE:
-            raise DataError(f"{where}: expected a score from 0 to {HIGHEST_SCORE:g}, found {label!r}.")
+            raise DataError(f"{where}: expected a score from 0 to {HIGHEST_SCORE:g}, found {quoted(label)}.")
         return Example(texts, {"label": np.array([score], dtype=np.float32)})
     if label not in task.labels:
-        raise DataError(f"{where}: expected a label {' or '.join(task.labels)}, found {label!r}.")
+        raise DataError(f"{where}: expected a label {' or '.join(task.labels)}, found {quoted(label)}.")
     return Example(texts, {"label": np.array([task.labels.index(label)])})
+
+
+def _number(text: str) -> float:
+    """The number that is written in ASCII; nan for anything else."""
+    try:
+        return float(text) if NUMBER.fullmatch(text) else math.nan
+    except ValueError:
+        return math.nan
 
 
 def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example]]:
@@ -137,11 +151,12 @@ def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example
     columns = task.hub_texts or task.texts
     splits = {}
     for split, hub_split in (("train", "train"), ("val", task.hub_dev)):
-        rows = islice(dataset[hub_split], limit)
-        splits[split] = [_hub_example(row, columns, f"{HUB_NAME} {name} {hub_split}", task) for row in rows]
+        rows = islice(enumerate(dataset[hub_split]), limit)
+        splits[split] = [_hub_example(row, columns, f"{HUB_NAME} {name} {hub_split} {index}", task) for index, row in rows]
     return splits
 
 
 def _hub_example(row: dict[str, Any], columns: tuple[str, ...], where: str, task: Task) -> Example:
-    label = str(row["label"]) if task.labels is None else task.labels[row["label"]]
+    known = dict(enumerate(task.labels or ()))
+    label = known.get(row["label"], str(row["label"]))  # a test set has -1, which would be the last label
     return labelled(tuple(row[column] for column in columns), where, label, task)

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from headscope.data_modules.readers.text import shown
+from headscope.errors import DataError
 
 KINDS = ("pronoun", "proper", "nominal")
+MOST_AT_A_WORD = 100  # mentions that may lie over one word; a sentence with more would take time and memory without end
 
 
 def _words(text: str) -> frozenset[str]:
@@ -54,6 +59,49 @@ class Document:
     name: str
     words: tuple[str, ...]
     mentions: tuple[Mention, ...]
+
+
+class Brackets:
+    """The mentions of a sentence whose brackets are opened and closed one after the other; `what` names them in errors."""
+
+    def __init__(self, file: Path, what: str) -> None:
+        self.file, self.what = file, what
+        self.spans: list[tuple[int, int, str]] = []  # first word, last word and group
+        self._open: dict[str, list[tuple[int, int]]] = {}  # of each group, innermost last: first word and line
+        self._waiting = self._at_word = self._word = 0
+
+    def open(self, group: str, line: int, word: int) -> None:
+        """A mention of a group begins at a word."""
+        self._count(line, word)
+        self._waiting += 1
+        self._open.setdefault(group, []).append((word, line))
+
+    def close(self, group: str, line: int, word: int) -> None:
+        """The mention of a group that was opened last ends at a word."""
+        if not self._open.get(group):
+            raise DataError(
+                f"{self.file}:{line}: {self.what} {shown(group)} is closed here, but no bracket of it is open."
+            )
+        self._waiting -= 1
+        self.spans.append((self._open[group].pop()[0], word, group))
+
+    def add(self, group: str, line: int, first: int, last: int) -> None:
+        """A mention that is opened and closed at once."""
+        self._count(line, last)
+        self.spans.append((first, last, group))
+
+    def _count(self, line: int, word: int) -> None:
+        self._at_word = self._at_word + 1 if word == self._word else 1
+        self._word = word
+        if self._waiting + self._at_word > MOST_AT_A_WORD:
+            raise DataError(f"{self.file}:{line}: expected at most {MOST_AT_A_WORD} mentions over a word, found more.")
+
+    def require_closed(self) -> None:
+        """Refuse a sentence that ends within a mention."""
+        left = [(line, group) for group, opened in self._open.items() for _, line in opened]
+        if left:
+            line, group = min(left)
+            raise DataError(f"{self.file}:{line}: the bracket of {self.what} {shown(group)} is not closed in its sentence.")
 
 
 def mention(words: Sequence[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:

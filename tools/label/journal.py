@@ -14,6 +14,7 @@ from headscope.data_modules.patterns.labels import CLASSES, NAME_COLUMNS, MapNam
 from headscope.errors import InputError
 
 LABEL, UNDO, EXPORT = "label", "undo", "export"
+BEGINNING = b'{"action": "'  # of every line
 
 
 @dataclass(frozen=True)
@@ -65,29 +66,36 @@ class Journal:
     def _read(self) -> None:
         content = self.file.read_bytes()
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.ftruncate(self._descriptor, whole)
-        for number, line in enumerate(content[:whole].splitlines(), start=1):
+        for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
             action = self._parsed(line, number)
             if action is None:
                 self.exported = len(self.actions)
             else:
                 self.actions.append(action)
+        torn = content[whole : whole + len(BEGINNING)]
+        if not BEGINNING.startswith(torn):  # not ours to cut off
+            raise self._no_action(content[:whole].count(b"\n") + 1)
+        if torn:
+            os.ftruncate(self._descriptor, whole)
 
     def _parsed(self, line: bytes, number: int) -> Action | None:
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode())
             if row["action"] == EXPORT:
                 return None
             name = MapName(**{column: row[column] for column in NAME_COLUMNS})
-            if row["action"] not in (LABEL, UNDO) or not {row["before"], row["label"]} <= {"", *CLASSES}:
+            action = Action(row["action"], name, row["pass"], row["before"], row["label"], row["tab"], row["time"])
+            if not _is_possible(action):
                 raise ValueError
-            return Action(row["action"], name, row["pass"], row["before"], row["label"], row["tab"], row["time"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{self.file}:{number}: expected an action of labelling, found something else; "
-                "mend or remove the line, or name another file with --out."
-            ) from error
+            return action
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._no_action(number) from error
+
+    def _no_action(self, number: int) -> InputError:
+        return InputError(
+            f"{self.file}:{number}: expected an action of labelling, found something else; "
+            "mend or remove the line, or name another file with --out."
+        )
 
     def append(self, action: Action) -> None:
         """Write an action to the disk."""
@@ -103,7 +111,7 @@ class Journal:
 
     def _write(self, row: dict[str, Any]) -> None:
         size = os.fstat(self._descriptor).st_size
-        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(row).encode() + b"\n"
         try:
             if os.write(self._descriptor, line) < len(line):
                 raise OSError("the disk is full")
@@ -115,3 +123,13 @@ class Journal:
     def close(self) -> None:
         """Let others open it."""
         os.close(self._descriptor)
+
+
+def _is_possible(action: Action) -> bool:
+    """Whether everything is of its type, and kind, pass and labels are such as there are."""
+    name = action.map
+    numbers = (name.example, name.layer, name.head, action.passed)
+    texts = (name.encoder, name.sha256, name.task, name.split, action.tab, action.time)
+    typed = all(type(number) is int for number in numbers) and all(isinstance(text, str) for text in texts)
+    known = action.kind in (LABEL, UNDO) and {action.before, action.label} <= {"", *CLASSES}
+    return typed and known and action.passed in (1, 2)

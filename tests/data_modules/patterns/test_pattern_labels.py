@@ -47,7 +47,19 @@ def test_passes_and_pairs():
         (f"{HEADER}\nminilm,a,cola,val,0,1,1,block,1\n", "labels.csv:2: expected a task of mrpc"),
         (f"{HEADER}\nminilm,a,mrpc,dev,0,1,1,block,1\n", "labels.csv:2: expected a split of train, val, found 'dev'."),
         (f"{HEADER}\nminilm,a,mrpc,val,x,1,1,block,1\n", "labels.csv:2: expected a whole number in the column example"),
-        (f"{HEADER}\nminilm,a,mrpc\n", "labels.csv:2: expected a whole number in the column example, found None."),
+        (f"{HEADER}\nminilm,a,mrpc\n", "labels.csv:2: expected 9 columns, found fewer."),
+        (f"{HEADER}\nminilm,a,mrpc,val,0,1,1,block,1,2\n", "labels.csv:2: expected 9 columns, found more."),
+        (f"{HEADER},pass\nminilm,a,mrpc,val,0,1,1,block,1,2\n", "labels.csv:1: expected every column once, found"),
+        (f"{HEADER}\nminilm,a,mrpc,val,0,0,1,block,1\n", "labels.csv:2: expected a whole number from 1 in the column layer"),
+        (f"{HEADER}\nminilm,a,mrpc,val,0,1,1,block,3\n", "labels.csv:2: expected 1 or 2 in the column pass, found '3'."),
+        (f"{HEADER}\nminilm,a,mrpc,val,٣,1,1,block,1\n", "labels.csv:2: expected a whole number in the column example"),
+        (f"{HEADER}\nminilm,a,mrpc,val,{'9' * 5000},1,1,,1\n", "labels.csv:2: expected a whole number in the column example"),
+        (f"{HEADER}\n{'m' * 200_000},a,mrpc,val,0,1,1,,1\n", "labels.csv:2: is no row of a table (field larger"),
+        (f'{HEADER}\n"minilm,a\n', "labels.csv:2: is no row of a table (unexpected end of data)."),
+        (
+            f"{HEADER}\n\n" + "minilm,a,mrpc,val,0,1,1,block,1\n" * 2,
+            "labels.csv:4: this map has a label of pass 1 already.",
+        ),
         (
             f"{HEADER}\n" + "minilm,a,mrpc,val,0,1,1,block,1\n" * 2,
             "labels.csv:3: this map has a label of pass 1 already.",
@@ -63,6 +75,6 @@ def test_bad_tables_are_one_sentence(text, sentence, tmp_path):
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    for name in ("none.csv", "binary.csv"):
-        with pytest.raises(InputError, match=f"{name}: no readable table of labels there.$"):
+    for name, reason in (("none.csv", ": cannot be read .No such file"), ("binary.csv", ":1: expected UTF-8 text")):
+        with pytest.raises(InputError, match=f"{name}{reason}"):
             read_labels(tmp_path / name)
