@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -28,6 +28,7 @@ from headscope.data_modules.batches.examples import (
     collate_part,
     encode,
 )
+from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.batches.map_store import missing_shards, open_stores, write_shards
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
@@ -70,6 +71,7 @@ class AttentionDataModule(pl.LightningDataModule):
         self.encoder, self.vectors, self.tuned = encoder, vectors, tuned
         self.wanted: set[str] | None = None  # splits; all, until stages are required
         self.tuned_words = WordEncoder(tuned, maps, None, from_word, budget, self.units) if tuned else None
+        self.finite = RequireFinite([words.finite for words in (self.words, self.tuned_words) if words])
         if tuned:
             encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
@@ -179,6 +181,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
         trainer = given(self.trainer, "a trainer")
         device = trainer.strategy.root_device
+        self.finite.join(cast(Any, trainer).callbacks)
         if self.tuned:
             self.tuned.load().to(device)
         if vectors := self.read_vectors():
