@@ -15,9 +15,7 @@ from headscope.contracts import head_at
 from headscope.errors import InputError
 
 HIDDEN = -1  # where the counts of hidden states stand, behind those of all heads
-WAY_OUT = (
-    "compute in float32 (trainer.precision=32-true, encoder.dtype=float32, data.cache=false), or name another encoder."
-)
+WAY_OUT = "compute in float32 (trainer.precision=32-true, encoder.dtype=float32, data.cache=false), or name another encoder."
 
 
 class FiniteCheck:
@@ -26,7 +24,7 @@ class FiniteCheck:
     def __init__(self, name: str, layers: int, heads: int, hidden_layer: int | None = None) -> None:
         self.name, self.layers, self.heads, self.hidden_layer = name, layers, heads, hidden_layer
         self.inputs = 0
-        self.counts: Int[Tensor, "head_or_hidden"] | None = None
+        self.counts: Int[Tensor, head_or_hidden] | None = None
 
     def count(self, outputs: Mapping[str, Tensor], real: Bool[Tensor, "batch word"]) -> None:
         """Count the inputs of a batch; rows that are padding are nobody's, whatever they hold."""
@@ -60,7 +58,8 @@ class FiniteCheck:
         else:
             return
         raise InputError(
-            f"{self.name}: the {what} hold NaN or infinite values in {most} of {inputs} inputs, so there is no result; {WAY_OUT}"
+            f"{self.name}: the {what} hold NaN or infinite values in {most} of {inputs} inputs, so there is no result; "
+            f"{WAY_OUT}"
         )
 
 

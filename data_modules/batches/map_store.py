@@ -94,13 +94,13 @@ class MapStore(Sequence):
     def write(self, shard: int, arrays: Iterator[tuple[int, np.ndarray]]) -> None:
         """Write a shard from (index, array) pairs in any order; it appears only when whole."""
         head = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False}
-        with self._explained(), appears_whole(self._file(shard)) as draft:
-            with locked_draft(draft, self._numbers(shard) * 2) as out:
-                np.lib.format.write_array_header_1_0(out, head | {"shape": (self._numbers(shard),)})
-                first = out.tell()
-                for index, array in arrays:
-                    out.seek(first + 2 * int(self.offset[index]))
-                    out.write(np.ascontiguousarray(array, dtype=np.float16).tobytes())
+        size = 2 * self._numbers(shard)
+        with self._explained(), appears_whole(self._file(shard)) as draft, locked_draft(draft, size) as out:
+            np.lib.format.write_array_header_1_0(out, head | {"shape": (self._numbers(shard),)})
+            first = out.tell()
+            for index, array in arrays:
+                out.seek(first + 2 * int(self.offset[index]))
+                out.write(np.ascontiguousarray(array, dtype=np.float16).tobytes())
         with self._explained():
             write_atomically(self._note(shard), json.dumps({"sha256": file_sha256(self._file(shard))}).encode())
 

@@ -93,7 +93,7 @@ def test_rows_are_found_by_lower_case_and_unknown_words_are_zero(vectors):
 
 def test_no_known_word_leaves_the_zero_row(vectors, npz):
     in_npz = npz(words=np.array(["the"]), vectors=np.ones((1, 4)))
-    for source, size in [(vectors(TEXT), 3), (vectors("2 5\n", "header.txt"), 5), (in_npz, 4), (PackagedGlove(), 50)]:
+    for source, size in [(vectors(TEXT), 3), (vectors("0 5\n", "header.txt"), 5), (in_npz, 4), (PackagedGlove(), 50)]:
         assert torch.equal(source.table({"xyzzy-no-such-word"}).table, torch.zeros(1, size))
 
 
