@@ -29,7 +29,7 @@ from headscope.data_modules.batches.examples import (
     encode,
 )
 from headscope.data_modules.batches.finite import RequireFinite
-from headscope.data_modules.batches.map_store import missing_shards, open_stores, write_shards
+from headscope.data_modules.batches.map_store import missing_shards, open_stores, store_folder, write_shards
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -75,7 +75,7 @@ class AttentionDataModule(pl.LightningDataModule):
         if tuned:
             encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
-        self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
+        self.cache, self.cache_dir = cache, cache_dir
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
         self.first_epoch = 0
 
@@ -197,7 +197,9 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(split, self.words, self.cache_dir, str(given(self.trainer, "a trainer").precision))
+        stores = open_stores(
+            split, self.words, store_folder(self.cache_dir), str(given(self.trainer, "a trainer").precision)
+        )
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)

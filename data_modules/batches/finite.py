@@ -14,7 +14,7 @@ from torch import Tensor
 from headscope.contracts import head_at
 from headscope.errors import InputError
 
-HIDDEN = -1  # where the counts of hidden states stand, behind those of all heads
+HIDDEN = -1  # the index of the count of hidden states, behind those of all maps
 WAY_OUT = "compute in float32 (trainer.precision=32-true, encoder.dtype=float32, data.cache=false), or name another encoder."
 
 
@@ -24,7 +24,7 @@ class FiniteCheck:
     def __init__(self, name: str, layers: int, heads: int, hidden_layer: int | None = None) -> None:
         self.name, self.layers, self.heads, self.hidden_layer = name, layers, heads, hidden_layer
         self.inputs = 0
-        self.counts: Int[Tensor, head_or_hidden] | None = None
+        self.counts: Tensor | None = None
 
     def count(self, outputs: Mapping[str, Tensor], real: Bool[Tensor, "batch word"]) -> None:
         """Count the inputs of a batch; rows that are padding are nobody's, whatever they hold."""
@@ -37,7 +37,7 @@ class FiniteCheck:
             else:
                 counts[:HIDDEN] += found.flatten()
 
-    def _counts_on(self, device: torch.device) -> Int[Tensor, "head_or_hidden"]:
+    def _counts_on(self, device: torch.device) -> Int[Tensor, "_"]:
         if self.counts is None or self.counts.device != device:
             # Made outside inference mode: what evaluation counts first, training may go on counting.
             with torch.inference_mode(False):

@@ -129,6 +129,16 @@ class MapStore(Sequence):
         return self.folder / f"{shard:05d}.json"
 
 
+def store_folder(cache_dir: str) -> Path:
+    """The folder of all stores."""
+    try:
+        return Path(cache_dir).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            f"data.cache_dir={cache_dir}: no home folder is known; give data.cache=false, or HEADSCOPE_CACHE=<a folder>."
+        ) from error
+
+
 def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) -> dict[str, MapStore]:
     """A store for each output of a split, named by all that decides its content."""
     stores = {}
