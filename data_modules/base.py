@@ -197,9 +197,8 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(
-            split, self.words, store_folder(self.cache_dir), str(given(self.trainer, "a trainer").precision)
-        )
+        precision = str(given(self.trainer, "a trainer").precision)
+        stores = open_stores(split, self.words, store_folder(self.cache_dir), precision)
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)

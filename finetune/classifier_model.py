@@ -39,9 +39,7 @@ def load_classifier(
     if dropout is not None:
         rates = dropout_rates(files.config())
         if not rates:
-            raise ConfigError(
-                f"module.dropout={dropout}: {spec.name} has no dropout whose rate could be set; leave it null."
-            )
+            raise ConfigError(f"module.dropout={dropout}: {spec.name} has no dropout that could be set; leave it null.")
         changes |= dict.fromkeys(rates, dropout)
     failure = f"no classifier with {task.outputs} outputs there"
     model, missing = files.load(AutoModelForSequenceClassification, None, seed, failure, **changes)

@@ -33,14 +33,14 @@ class PerInput(Metric):
 
     def rows(self) -> dict[str, Tensor]:
         """All tensors by name, with their axes also where there is but one input; an error where one is no number."""
-        found = self.compute()
+        found = {
+            name: values.reshape([1] * self.axes[name]) if values.numel() == 1 else values
+            for name, values in self.compute().items()
+        }
         for name, values in found.items():
-            broken = int((~values.flatten(1).isfinite().all(1) if values.dim() > 1 else ~values.isfinite()).sum())
-            if broken:
+            if broken := int((~values[:, None].flatten(1).isfinite().all(1)).sum()):
                 raise InputError(
                     f"the model's {name} are NaN or infinite for {broken} of {len(values)} inputs, so there is no result; "
                     "try trainer.precision=32-true, a lower module.lr=, or another model."
                 )
-        return {
-            name: values.reshape([1] * self.axes[name]) if values.numel() == 1 else values for name, values in found.items()
-        }
+        return found
