@@ -72,7 +72,7 @@ def test_a_change_that_is_no_number_or_has_other_bytes_is_named(random_encoder, 
     bias = "encoder.layer.0.output.dense.bias"
     save_file({bias: torch.full((32,), float("inf"), dtype=torch.float16)}, file)
     assert error_of(lambda: add_change(model, file)) == (
-        f"{file}: the tensor {bias} holds NaN or infinite values; make the file again."
+        f"{file}: the tensor {bias} holds NaN or infinite values; the file is damaged, so make it again."
     )
     change = {bias: torch.ones(32, dtype=torch.float16)}
     file.write_bytes(change_content(change, file))
