@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -28,7 +28,8 @@ from headscope.data_modules.batches.examples import (
     collate_part,
     encode,
 )
-from headscope.data_modules.batches.map_store import missing_shards, open_stores, write_shards
+from headscope.data_modules.batches.finite import RequireFinite
+from headscope.data_modules.batches.map_store import missing_shards, open_stores, store_folder, write_shards
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -70,10 +71,11 @@ class AttentionDataModule(pl.LightningDataModule):
         self.encoder, self.vectors, self.tuned = encoder, vectors, tuned
         self.wanted: set[str] | None = None  # splits; all, until stages are required
         self.tuned_words = WordEncoder(tuned, maps, None, from_word, budget, self.units) if tuned else None
+        self.finite = RequireFinite([words.finite for words in (self.words, self.tuned_words) if words])
         if tuned:
             encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
-        self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
+        self.cache, self.cache_dir = cache, cache_dir
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
         self.first_epoch = 0
 
@@ -179,6 +181,7 @@ class AttentionDataModule(pl.LightningDataModule):
         """Place the encoder and the vectors on the device; fill the map store where one is asked for."""
         trainer = given(self.trainer, "a trainer")
         device = trainer.strategy.root_device
+        self.finite.join(cast(Any, trainer).callbacks)
         if self.tuned:
             self.tuned.load().to(device)
         if vectors := self.read_vectors():
@@ -194,7 +197,8 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(split, self.words, self.cache_dir, str(given(self.trainer, "a trainer").precision))
+        precision = str(given(self.trainer, "a trainer").precision)
+        stores = open_stores(split, self.words, store_folder(self.cache_dir), precision)
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)

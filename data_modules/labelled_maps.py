@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
@@ -16,6 +17,7 @@ from headscope.contracts import Facts, PatternFacts, Source
 from headscope.data_modules.base import SPLITS_OF_STAGE
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.examples import Budget, BudgetSampler, LabelledLast, pad, pad_blocks
+from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
@@ -101,6 +103,7 @@ class PatternDataModule(pl.LightningDataModule):
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
         self.budget = Budget(batch_tokens, batch_cells, 1)
         self.maps: list[MapExample] | None = None
+        self.finite = RequireFinite()  # losses; the maps are checked one by one
 
     @once
     def read_labels(self) -> list[Label]:
@@ -193,6 +196,7 @@ class PatternDataModule(pl.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Compute the maps on the device, once."""
+        self.finite.join(cast(Any, given(self.trainer, "a trainer")).callbacks)
         self.read_splits()
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:

@@ -1,5 +1,6 @@
 """A classifier over an encoder: with its own weights, or with weights drawn anew."""
 
+import math
 from typing import Any
 
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
@@ -36,7 +37,10 @@ def load_classifier(
     if spec.init == "normal":
         changes["initializer_range"] = STANDARD_DEVIATION
     if dropout is not None:
-        changes |= dict.fromkeys(dropout_rates(files.config()), dropout)
+        rates = dropout_rates(files.config())
+        if not rates:
+            raise ConfigError(f"module.dropout={dropout}: {spec.name} has no dropout that could be set; leave it null.")
+        changes |= dict.fromkeys(rates, dropout)
     failure = f"no classifier with {task.outputs} outputs there"
     model, missing = files.load(AutoModelForSequenceClassification, None, seed, failure, **changes)
     if trained:
@@ -47,6 +51,12 @@ def load_classifier(
             "and name the model folder of that run with encoder.name=."
         )
     return model
+
+
+def require_number(key: str, value: float | int, above: float | None = None) -> None:
+    """Refuse what is not finite, negative, or not above a bound."""
+    if not math.isfinite(value) or value < 0 or (above is not None and value <= above):
+        raise ConfigError(f"{key}={value}: expected a number {'from 0' if above is None else f'above {above:g}'}.")
 
 
 def dropout_rates(config: PreTrainedConfig) -> list[str]:

@@ -1,6 +1,9 @@
 """What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
 
 import hashlib
+import logging
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +28,7 @@ from headscope.finetune.head_mask import WAYS
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.weighted_scores import main_score, resampled
 
+log = logging.getLogger(__name__)
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
 SHOWN_ENDS = 5
@@ -63,7 +67,7 @@ class DisableSweep(pl.LightningModule):
         units: str = "heads",
         how: str = "uniform",
         checkpoints: Sequence[str] = (),
-        importance: bool = True,
+        importance: bool | None = None,
         replicates: int = 1000,
         seed: int = 0,
     ) -> None:
@@ -75,7 +79,9 @@ class DisableSweep(pl.LightningModule):
         self.task, self.folder = require_task(facts), Path(folder)
         self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
-        self.importance = importance and units == "heads"
+        if importance and units != "heads":
+            raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
+        self.importance = units == "heads" if importance is None else importance
         encoder = given(facts.encoder, "an encoder")
         if encoder.init != "pretrained":
             raise ConfigError(f"encoder.init={encoder.init}: only a trained model can be swept.")
@@ -95,10 +101,8 @@ class DisableSweep(pl.LightningModule):
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         file = self.folder / f"{digest(self.identity, batch.encoder_inputs['input_ids'])}.npz"
-        if file.is_file():
-            with np.load(file, allow_pickle=False) as stored:
-                parts = {name: torch.from_numpy(stored[name]).to(self.device) for name in stored.files}
-        else:
+        parts = stored_parts(file, self.device)
+        if parts is None:
             parts = self._compute(batch)
             arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in parts.items()}
             with appears_whole(file) as draft:
@@ -210,6 +214,18 @@ class DisableSweep(pl.LightningModule):
         )
         if self.found["importance"] is not None:
             yield HeadValues(IMPORTANCE, self.found["importance"].reshape(shape).tolist())
+
+
+def stored_parts(file: Path, device: torch.device) -> dict[str, Tensor] | None:
+    """What was computed of a batch before; None where it was not, or cannot be read any more."""
+    if not file.is_file():
+        return None
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            return {name: torch.from_numpy(stored[name]).to(device) for name in ("outputs", "importance")}
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error):
+        log.warning("%s: damaged, computing this batch again.", file)
+        return None
 
 
 def digest(identity: str, tokens: Tensor) -> str:

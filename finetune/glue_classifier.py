@@ -13,12 +13,13 @@ from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_wit
 
 from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all, seed_epoch
+from headscope.data_modules.encoders.models import weight_files
 from headscope.data_modules.glue import require_task
-from headscope.errors import given
-from headscope.files import appears_whole
-from headscope.finetune.classifier_model import load_classifier
+from headscope.errors import given, require_choice
+from headscope.files import appears_whole, file_sha256
+from headscope.finetune.classifier_model import load_classifier, require_number
 from headscope.finetune.glue_scores import prediction_rows, task_scores
-from headscope.finetune.head_mask import disabled, require_heads
+from headscope.finetune.head_mask import WAYS, disabled, require_heads
 from headscope.finetune.per_input import PerInput
 
 WARMUP = 0.1
@@ -39,6 +40,9 @@ class GlueClassifier(pl.LightningModule):
         how: str = "uniform",
     ) -> None:
         super().__init__()
+        require_choice("module.how", how, WAYS)  # also where no head is disabled
+        require_number("module.lr", lr, above=0)
+        require_number("module.weight_decay", weight_decay)
         self.task = require_task(facts)
         self.model: PreTrainedModel = load_classifier(given(facts.encoder, "an encoder"), self.task, seed, dropout=dropout)
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
@@ -130,3 +134,5 @@ class SaveModel(pl.Callback):
         with appears_whole(self.folder) as draft:
             cast(GlueClassifier, pl_module).model.save_pretrained(draft)
             tokenizer.save_pretrained(draft)
+            for file in weight_files(draft):  # whoever reads the model compares it
+                file.with_name(f"{file.name}.sha256").write_text(f"{file_sha256(file)}  {file.name}\n")

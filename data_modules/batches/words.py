@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headscope.data_modules.batches.examples import MODEL_INPUTS, Budget
+from headscope.data_modules.batches.finite import FiniteCheck
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, require_choice
 
@@ -42,6 +43,7 @@ class WordEncoder:
         require_choice("data.from_word", from_word, FROM_WORD)
         self.encoder, self.maps, self.hidden_layer, self.from_word = encoder, maps, hidden_layer, from_word
         self.budget, self.units = budget, units
+        self.finite = FiniteCheck(encoder.name, encoder.layers, encoder.heads, hidden_layer)
 
     @property
     def outputs(self) -> list[str]:
@@ -58,8 +60,10 @@ class WordEncoder:
         encoder = {key: value for key, value in self.encoder.identity().items() if key not in NOT_COMPUTED_FROM}
         return [output, self.units, encoder, self.from_word if output == "maps" else self.hidden_layer]
 
-    def __call__(self, batch: Mapping[str, Any], autocast: Autocast = nullcontext) -> dict[str, Tensor]:
-        """The outputs of a batch, computed in pieces that keep within the budget."""
+    def __call__(
+        self, batch: Mapping[str, Any], autocast: Autocast = nullcontext, dtype: torch.dtype = torch.float32
+    ) -> dict[str, Tensor]:
+        """The outputs of a batch, computed in pieces that keep within the budget; `finite` counts those that are broken."""
         examples, tokens = batch["input_ids"].shape
         words, size = batch["mask"].shape[1], self.budget.examples(tokens)
         parts = []
@@ -67,9 +71,12 @@ class WordEncoder:
             part = slice(start, start + size)
             inputs = {name: batch[name][part] for name in ENCODER_INPUTS if name in batch}
             parts.append(self._piece(inputs, batch["word_ids"][part], words, autocast))
-        return {
+        joined = {
             name: torch.cat([part[name] for part in parts]) if len(parts) > 1 else parts[0][name] for name in self.outputs
         }
+        outputs = {name: output.to(dtype) for name, output in joined.items()}
+        self.finite.count(outputs, batch["mask"])
+        return outputs
 
     def _piece(self, inputs: dict[str, Tensor], word_ids: Tensor, words: int, autocast: Autocast) -> dict[str, Tensor]:
         layers = self.encoder.layers if self.maps else 0

@@ -28,10 +28,7 @@ class FrozenEncoder(nn.Module):
         super().__init__()
         self.spec = EncoderSpec(name, **options)
         self.files = ModelFiles(self.spec)
-        try:
-            self.config = self.files.config()
-        except (OSError, ValueError) as error:
-            raise InputError(f"{name}: config.json is not that of a transformers model ({first_line(error)}).") from error
+        self.config = self.files.config()
         if not hasattr(self.config, "num_attention_heads") or not hasattr(self.config, "num_hidden_layers"):
             raise InputError(f"{name}: {self.config.model_type} is no model with layers of attention heads.")
         self.layers: int = self.config.num_hidden_layers
@@ -84,7 +81,7 @@ class FrozenEncoder(nn.Module):
             tokenizer = AutoTokenizer.from_pretrained(
                 self.folder, add_prefix_space=True, trust_remote_code=self.spec.trust_remote_code
             )
-        except (OSError, ValueError) as error:
+        except Exception as error:  # the libraries raise whatever a damaged vocabulary leads to
             raise InputError(f"{self.name}: no usable tokenizer in {self.folder} ({first_line(error)}).") from error
         if not tokenizer.is_fast:
             raise InputError(

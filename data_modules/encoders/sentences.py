@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from headscope.data_modules.batches.finite import FiniteCheck
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 
 BASE64 = 4 / 3
@@ -89,7 +90,11 @@ def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor,
         sink=lambda weights: layers.append(weights[0].float()),
         token_type_ids=None if types is None else torch.tensor([types]),
     )
-    return torch.stack(layers)
+    maps = torch.stack(layers)
+    check = FiniteCheck(encoder.name, encoder.layers, encoder.heads)
+    check.count({"maps": maps[None]}, torch.tensor([encoding["attention_mask"]]).bool())
+    check.require_none(maps.device)
+    return maps
 
 
 def map_bytes(maps: Float[Tensor, "layer head query key"]) -> UInt8[Tensor, "layer head query key"]:

@@ -1,16 +1,19 @@
 """A fine-tuned encoder as a small file: what training changed in its weights, at a low rank.
 
-Matrices are kept as two thin factors, vectors as they are, both in float16; embeddings are left out.
+Matrices are kept as two thin factors, vectors as they are, both in float16; embeddings are left out. The file holds the
+checksum of its tensors.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
+from headscope.data_modules.encoders.checks import require_finite_tensors
 from headscope.errors import InputError
 from headscope.files import local_path
 
@@ -39,12 +42,38 @@ def low_rank_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor], r
     return found
 
 
+def change_content(change: Mapping[str, Tensor], file: Path) -> bytes:
+    """What a file of a change holds; refused where float16 does not hold the change, or the models were damaged."""
+    require_finite_tensors(change, file)
+    return save(dict(change), metadata={"sha256": tensors_sha256(change)})
+
+
+def read_change(file: Path) -> dict[str, Tensor]:
+    """The tensors of a change, which are finite and as they were written."""
+    try:
+        with safe_open(file, framework="pt") as stored:
+            written = (stored.metadata() or {}).get("sha256")
+            change = {name: stored.get_tensor(name) for name in sorted(stored.keys())}
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{file}: expected a change of weights in safetensors, found something else.") from error
+    if written and written != tensors_sha256(change):
+        raise InputError(f"{file}: its tensors are not those that were written (sha256), so it is damaged; make it again.")
+    require_finite_tensors(change, file)
+    return change
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """One checksum for the names, types, shapes and numbers of some tensors."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 def add_change(model: nn.Module, file: Path) -> None:
     """Add the change of a file to a model's weights; an error where they do not fit."""
-    try:
-        change = load_file(file)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{file}: expected a change of weights in safetensors, found something else.") from error
+    change = read_change(file)
     parameters: dict[str, Tensor] = dict(model.named_parameters())
     with torch.no_grad():
         for key, part in change.items():

@@ -448,6 +448,7 @@ def test_processes_that_look_at_different_times_leave_no_shard_out(random_encode
         plain = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
         data.trainer = SimpleNamespace(
             strategy=plain.strategy,
+            callbacks=[],
             precision=plain.precision,
             precision_plugin=plain.precision_plugin,
             global_rank=rank,

@@ -2,12 +2,17 @@
 
 import json
 import logging
+import resource
+import signal
+import subprocess
 
 import numpy as np
 import pytest
 
 from headscope.data_modules.batches import map_store
-from headscope.data_modules.batches.map_store import MapStore
+from headscope.data_modules.batches.map_store import MapStore, store_folder
+from headscope.errors import InputError
+from tests.commands import Command
 
 SHAPES = [(2, 3, 3), (2, 5, 5), (2, 1, 1), (2, 4, 4), (2, 2, 2)]
 
@@ -165,3 +170,70 @@ def test_key_depends_on_description_and_every_array():
         key({"a": 1, "b": 2}, ([1, 2], [0, 1])),
     ]
     assert len({same, *others}) == 6
+
+
+@pytest.fixture
+def no_room():
+    """No file of this process may grow beyond 150 bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_told_and_no_draft_stays(tmp_path, arrays, no_room):
+    store, asked = MapStore(tmp_path / "store", SHAPES), []
+
+    def encoder():
+        asked.append(True)
+        yield from enumerate(arrays)
+
+    with pytest.raises(InputError) as caught:
+        store.write(0, encoder())
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path}/store: the map store cannot be written (File too large); it takes 0.00 GiB; ")
+    assert said.endswith("give data.cache=false, or HEADSCOPE_CACHE=<another folder>.")
+    assert asked == []  # room is taken before the encoder runs
+    assert names(store) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path, arrays):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=f"^{tmp_path}/file/store: the map store cannot be written "):
+        MapStore(tmp_path / "file" / "store", SHAPES).write(0, enumerate(arrays))
+
+
+def test_a_home_that_is_unknown_is_told():
+    with pytest.raises(InputError, match=r"^data.cache_dir=~nobody-of-this-name/cache: no home folder is known"):
+        store_folder("~nobody-of-this-name/cache")
+
+
+@pytest.mark.parametrize("damage", [truncate, lambda folder: (folder / "00000.npy").unlink()])
+def test_a_shard_that_is_damaged_after_it_was_checked_is_told(filled, damage):
+    store = MapStore(filled.folder, SHAPES)
+    assert store.missing() == []
+    damage(filled.folder)
+    with pytest.raises(InputError, match=f"^{filled.folder}/00000.npy: was removed or damaged since this run checked it"):
+        store[0]
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from headscope.data_modules.batches.drafts import locked_draft
+with locked_draft(Path(sys.argv[1]), 100) as out:
+    print("writes", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_draft_of_a_killed_writer_is_removed_and_that_of_a_living_one_stays(filled):
+    draft, store = filled.folder / ".0123.00001.npy", MapStore(filled.folder, SHAPES)
+    writer = Command("-c", WRITER, str(draft), stderr=subprocess.DEVNULL)
+    assert writer.stdout.readline() == "writes\n"
+    store.remove_dead_drafts()
+    assert draft.stat().st_size == 100
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    store.remove_dead_drafts()
+    assert names(store) == ["00000.json", "00000.npy"]

@@ -1,6 +1,8 @@
 """Word vectors from the package and from files of every kind."""
 
 import gzip
+import io
+import logging
 import zipfile
 
 import numpy as np
@@ -8,6 +10,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from headscope.data_modules.batches import word_vectors
 from headscope.data_modules.batches.word_vectors import PackagedGlove, VectorTable, load_vectors
 from headscope.errors import InputError
 
@@ -93,7 +96,7 @@ def test_rows_are_found_by_lower_case_and_unknown_words_are_zero(vectors):
 
 def test_no_known_word_leaves_the_zero_row(vectors, npz):
     in_npz = npz(words=np.array(["the"]), vectors=np.ones((1, 4)))
-    for source, size in [(vectors(TEXT), 3), (vectors("2 5\n", "header.txt"), 5), (in_npz, 4), (PackagedGlove(), 50)]:
+    for source, size in [(vectors(TEXT), 3), (vectors("0 5\n", "header.txt"), 5), (in_npz, 4), (PackagedGlove(), 50)]:
         assert torch.equal(source.table({"xyzzy-no-such-word"}).table, torch.zeros(1, size))
 
 
@@ -191,3 +194,147 @@ def test_vectors_of_one_number_are_no_header(vectors):
 def test_first_word_may_hold_a_space(vectors):
     table = vectors("a\u00a0b 1 2\nthe 3 4\n").table({"the"})
     assert table.table[table.rows(["the"])].tolist() == [[3, 4]]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e39"])
+def test_vectors_that_are_no_numbers_are_named(vectors, npz, tmp_path, number):
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.txt: the vectors of 1 words of the data, such as 'cat',"):
+        vectors(f"the 1 2\ncat 3 {number}\n").table(WORDS)
+    words, numbers = np.array(["the", "cat"]), np.array([[1, float(number)], [3, 4]])
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.npz: the vectors of 1 words of the data, such as 'the',"):
+        npz(words=words, vectors=numbers).table(WORDS)
+    assert len(vectors(f"the 1 2\ncat 3 {number}\n", "again.txt").table({"The"}).row) == 1
+
+
+def test_a_header_that_promises_more_words_is_named(vectors, tmp_path):
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.txt:1: promises 5 words, found 4"):
+        vectors("5 3\n" + TEXT).table(WORDS)
+
+
+@pytest.mark.parametrize("cut", range(1, 16))
+def test_a_text_that_ends_within_a_line_is_told_or_refused(vectors, cut, caplog):
+    """The last line is `n't -0.5 0.25 0.001`: cut within its last number it has as many as it should."""
+    source = vectors(TEXT[:-cut])
+    with caplog.at_level(logging.WARNING):
+        if cut <= len("0.001"):
+            source.table(WORDS)
+            assert caplog.messages == [
+                f"{source.path}:4: ends within a line; if the file was cut, the last number is wrong."
+            ]
+        else:
+            with pytest.raises(InputError, match=r"vectors.txt:4: expected 3 numbers after the word"):
+                source.table(WORDS)
+
+
+def test_a_line_without_end_is_not_read_whole(vectors, tmp_path, monkeypatch):
+    monkeypatch.setattr(word_vectors, "LONGEST_LINE", 1000)
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.txt:2: expected a word and its numbers, found over 999 ch"):
+        vectors("the 1 2\n" + "0 " * 10000).table(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (np.array(["the"]), np.array([["1", "2"]])),
+        (np.array(["the"]), np.array([[1j, 2]])),
+        (np.array(["the"]), np.array([[True, False]])),
+        (np.array(["the"]), np.array([[1, 2]], dtype=object)),
+        (np.array([1]), np.ones((1, 2))),
+        (np.array([["the"]]), np.ones((1, 2))),
+        (np.array(["the"]), np.ones((1, 0))),
+        (np.array([b"\xff"]), np.ones((1, 2))),
+        (np.array("the"), np.float64(3)),
+    ],
+    ids=["text", "complex", "true", "object", "words of numbers", "two axes", "no numbers", "bytes", "no axes"],
+)
+def test_arrays_of_another_kind_are_named(npz, tmp_path, words, numbers):
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.npz: expected "):
+        npz(words=words, vectors=numbers).table(WORDS)
+
+
+def test_words_of_bytes_and_whole_numbers_are_read(npz):
+    table = npz(words=np.array([b"the", "caf\u00e9".encode()]), vectors=np.array([[1, 2], [3, 4]])).table(
+        {"The", "Caf\u00e9"}
+    )
+    assert table.table[table.rows(["the", "caf\u00e9"])].tolist() == [[1, 2], [3, 4]]
+
+
+def archive_of(**members):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, (member, data) in members.items():
+            archive.writestr(member, data)
+            assert name
+    return content.getvalue()
+
+
+def npy(array, shape=None):
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        content, {"descr": array.dtype.str, "fortran_order": False, "shape": shape or array.shape}
+    )
+    return content.getvalue() + array.tobytes()
+
+
+WORDS_NPY, VECTORS_NPY = npy(np.array(["the"])), npy(np.ones((1, 2)))
+
+
+def encrypted(content):
+    """The flag of encryption in both headers of the first member."""
+    content = bytearray(content)
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(content)
+
+
+def broken_stream():
+    """A deflated member whose bytes are no deflate stream."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("words.npy", WORDS_NPY * 50)
+        archive.writestr("vectors.npy", VECTORS_NPY)
+    damaged = bytearray(content.getvalue())
+    damaged[45:80] = b"\xff" * 35
+    return bytes(damaged)
+
+
+ODD_ARCHIVES = {
+    "four_terabytes.npz": archive_of(w=("words.npy", WORDS_NPY), v=("vectors.npy", npy(np.ones((1, 2)), (2**29, 1000)))),
+    "negative.npz": archive_of(w=("words.npy", WORDS_NPY), v=("vectors.npy", npy(np.ones((1, 2)), (-1, 2)))),
+    "no_array.npz": archive_of(w=("words.npy", b"text"), v=("vectors.npy", VECTORS_NPY)),
+    "encrypted.npz": encrypted(archive_of(w=("words.npy", WORDS_NPY), v=("vectors.npy", VECTORS_NPY))),
+    "encrypted.zip": encrypted(archive_of(t=("glove.txt", TEXT))),
+    "broken_stream.npz": broken_stream(),
+    "cut.npz": archive_of(w=("words.npy", WORDS_NPY), v=("vectors.npy", VECTORS_NPY))[:-30],
+    "cut.zip": archive_of(t=("glove.txt", TEXT))[:-10],
+    "other_bytes.zip": archive_of(t=("glove.txt", TEXT)).replace(b"9.0 9.0", b"9.0 8.0"),
+    "broken.gz": gzip.compress(TEXT.encode() * 100, mtime=0)[:20] + b"\xff" * 50,
+    "long_header.txt": b"1" * 5000 + b" " + b"1" * 5000 + b"\nthe 1 2\n",
+}
+
+
+@pytest.mark.parametrize("name", ODD_ARCHIVES)
+def test_odd_archives_are_named(vectors, name):
+    with pytest.raises(InputError, match=name):
+        vectors(ODD_ARCHIVES[name], name).table(WORDS)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_array_that_is_there_twice_is_named(vectors):
+    content = archive_of(a=("words.npy", WORDS_NPY), b=("words.npy", WORDS_NPY), c=("vectors.npy", VECTORS_NPY))
+    with pytest.raises(InputError, match="words.npy is there 2 times"):
+        vectors(content, "vectors.npz").table(WORDS)
+
+
+def test_a_damaged_package_is_named(tmp_path, monkeypatch):
+    """One byte of a vector that no word of the data has."""
+    whole, folder = PackagedGlove(), tmp_path / "copied_glove" / "data"
+    folder.mkdir(parents=True)
+    (tmp_path / "copied_glove" / "__init__.py").touch()
+    (folder / whole.words_file.name).symlink_to(whole.words_file)
+    content = bytearray(whole.vectors_file.read_bytes())
+    content[-1] ^= 1
+    (folder / whole.vectors_file.name).write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"glove_6B_50d_emb.npy: is missing, damaged or of another version; install"):
+        PackagedGlove("copied_glove").table({"the"})
