@@ -10,7 +10,7 @@ FLOOR of the largest of its quantity (of its column, in a table): less than floa
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.record import FIRST, THEN, TIMES, random_models, run
 TOLERANCE, FLOOR = 1e-6, 1e-12
 SIDES = {"one": ["trainer=cpu"], "two": ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"]}
 COLUMNS = ("value", "n", "low", "high", "p")
+Place = tuple[str, ...]
 # Runs that others read are run once, on one process. Not here: what trains, and what reads finished runs.
 READ_BY_OTHERS = ("kovaleva_glue", "clark_relations")
 COMPARED = {"clark_relations": FIRST["clark_relations"]} | {
@@ -33,49 +34,53 @@ COMPARED = {"clark_relations": FIRST["clark_relations"]} | {
         "experiment=pande_sieves", "tuned.name={kovaleva_glue}/model", "analyses.roles.released=true", "data.task=rte",
     ],
 }  # fmt: skip
-Numbers = dict[tuple[str, str], tuple[str, object]]  # by experiment's folder and place: what sets its scale, and its value
 
 
-def compare_all(folder: Path, names: list[str]) -> bool:
-    """Run both sides of each experiment, print how far they are apart; whether all agree."""
+def compare_all(folder: Path, names: Sequence[str] = ()) -> bool:
+    """Run both sides of each experiment, unless they are there, and print how far they are apart; whether all agree."""
     folder = folder.resolve()
     named = {"change": "package:headscope.data_modules/samples/patterns/mrpc.safetensors"}
     named |= random_models(folder / "models")
     for name in READ_BY_OTHERS:
         named[name] = str(folder / "read" / "runs" / name)
         if not (folder / "read" / f"{name}.json").is_file():
-            print(name, *run(folder / "read", name, FIRST[name])[1:], flush=True)
+            print(*run(folder / "read", name, FIRST[name]), flush=True)
     agree = True
     for name in names or COMPARED:
         arguments = [text.format(**named) for text in COMPARED[name]]
-        done = {side: run(folder / side, name, [*arguments, *own], threads=None)[1] for side, own in SIDES.items()}
-        if set(done.values()) != {"done"}:
-            print(f"{name}: {done}", flush=True)
-            agree = False
-            continue
-        sides = [json.loads((folder / side / f"{name}.json").read_text()) for side in SIDES]
-        agree &= told(name, *(dict(numbers(side)) for side in sides))
+        for side, own in SIDES.items():
+            if not (folder / side / f"{name}.json").is_file():
+                print(side, *run(folder / side, name, [*arguments, *own], threads=None), flush=True)
+        agree &= told(name, *(folder / side / f"{name}.json" for side in SIDES))
     return agree
 
 
-def told(name: str, one: dict, two: dict) -> bool:
+def told(name: str, one: Path, two: Path) -> bool:
     """Print the largest relative difference, how many numbers there are, and those that differ; whether none does."""
-    if one.keys() != two.keys():
-        print(
-            f"{name}: one has {list(one.keys() - two.keys())[:3]}, two has {list(two.keys() - one.keys())[:3]}", flush=True
-        )
+    if not (one.is_file() and two.is_file()):
         return False
+    apart = distances(*(json.loads(file.read_text()) for file in (one, two)))
+    cells = sum(place[1] == "heads" for place in apart)
+    differing = sorted((place for place, size in apart.items() if size > TOLERANCE), key=lambda place: -apart[place])
+    print(f"{name}: {max(apart.values()):.1e}, {len(differing)} differ of {len(apart)} ({cells} in heads.csv)", flush=True)
+    print(
+        *(f"    {' / '.join(place)}: {apart[place]:.1e}" for place in differing[:8]), sep="\n", end="\n" if differing else ""
+    )
+    return not differing
+
+
+def distances(one: dict[str, Any], two: dict[str, Any]) -> dict[Place, float]:
+    """How far what two runs left (`tests.record.left_by`, by folder) is apart, by place; infinite where one has none."""
+    sides = [dict(numbers(side)) for side in (one, two)]
     scales: dict[str, float] = {}
-    for scale, value in one.values():
+    for scale, value in sides[0].values():
         if isinstance(value, float):
             scales[scale] = max(scales.get(scale, 0.0), abs(value))
-    apart = {place: distance(one[place][1], two[place][1], FLOOR * scales.get(one[place][0], 0.0)) for place in one}
-    cells = sum("heads" in place for place in one)
-    differing = sorted((place for place, size in apart.items() if size > TOLERANCE), key=lambda place: -apart[place])
-    print(f"{name}: {max(apart.values(), default=0.0):.1e}, {len(differing)} differ of {len(one)} ({cells} in heads.csv)")
-    for place in differing[:8]:
-        print("   ", " / ".join(place), one[place][1], two[place][1], flush=True)
-    return not differing
+    apart = dict.fromkeys(sides[0].keys() ^ sides[1].keys(), math.inf)
+    for place in sides[0].keys() & sides[1].keys():
+        (scale, left), (_, right) = (side[place] for side in sides)
+        apart[place] = distance(left, right, FLOOR * scales.get(scale, 0.0))
+    return apart
 
 
 def distance(one: object, two: object, floor: float) -> float:
@@ -87,7 +92,7 @@ def distance(one: object, two: object, floor: float) -> float:
     return abs(one - two) / max(abs(one), abs(two))
 
 
-def numbers(found: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], tuple[str, object]]]:
+def numbers(found: dict[str, Any]) -> Iterator[tuple[Place, tuple[str, object]]]:
     """All that the runs of an experiment left: its place, what its scale is taken from, and what is there."""
     for folder, left in found.items():
         for head, row in left["heads"].items():
@@ -99,7 +104,7 @@ def numbers(found: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], tuple[str,
                 yield (folder, part, *place), (" ".join([part, *columns]), value)
 
 
-def leaves(value: object, *place: str) -> Iterator[tuple[tuple[str, ...], object]]:
+def leaves(value: object, *place: str) -> Iterator[tuple[Place, object]]:
     """Each number, text or nothing in a tree of lists and dicts; whole numbers as floats, times left out."""
     if isinstance(value, dict):
         for key in value:
