@@ -25,6 +25,7 @@ from headscope.data_modules.batches.examples import (
     Row,
     Split,
     collate,
+    collate_idle,
     collate_part,
     encode,
 )
@@ -214,7 +215,8 @@ class AttentionDataModule(pl.LightningDataModule):
         if self.tuned_words and self.words.maps:
             outputs["tuned_maps"] = self.tuned_words(batch, self._autocast)["maps"]
         whole = batch.get("whole")
-        return AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
+        made = AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
+        return made.without_inputs() if whole == 0 else made
 
     def encode(self, batch: HostBatch) -> dict[str, Tensor]:
         """What the encoder says of a batch, under the trainer's precision."""
@@ -248,7 +250,8 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def _evaluation_loader(self, name: str) -> DataLoader:
         split = self._split(name)
-        return self._loader(split, BudgetSampler(split.lengths, self.words.budget, *self._rank()))
+        batches = BudgetSampler(split.lengths, self.words.budget, *self._rank())
+        return self._loader(split, batches, partial(collate_idle, collated=collate) if batches.idle else collate)
 
     def require(self, stages: Sequence[str]) -> None:
         """Find out before any work whether the data for all stages is there."""

@@ -3,20 +3,19 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 from jaxtyping import Float, Int8
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from headscope.contracts import Facts, PatternFacts, Source
 from headscope.data_modules.base import SPLITS_OF_STAGE
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
-from headscope.data_modules.batches.examples import Budget, BudgetSampler, LabelledLast, pad, pad_blocks
+from headscope.data_modules.batches.examples import Budget, BudgetSampler, LabelledLast, collate_idle, pad, pad_blocks
 from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
@@ -42,7 +41,7 @@ class MapExample:
 
 
 Row = tuple[int, MapExample]
-HostBatch = dict[str, Tensor]
+HostBatch = dict[str, Any]  # tensors by name, and a number where the process is idle
 
 
 @dataclass
@@ -203,7 +202,8 @@ class PatternDataModule(pl.LightningDataModule):
         """Each map as the one head of an input."""
         gold = {"token_class": batch["token_class"], "label": batch["label"]}
         maps = batch["maps"][:, None, None]
-        return AttentionBatch(batch["mask"], gold, batch["index"], maps=maps)
+        made = AttentionBatch(batch["mask"], gold, batch["index"], maps=maps, whole=batch.get("whole"))
+        return made.without_inputs() if made.whole == 0 else made
 
     def train_dataloader(self) -> DataLoader:
         """For every process the whole of each batch: small as it is, its norms and drawn changes are then those of one."""
@@ -221,13 +221,14 @@ class PatternDataModule(pl.LightningDataModule):
 
     def _evaluation_loader(self, name: str) -> DataLoader:
         split, trainer = self.read_splits()[name], given(self.trainer, "a trainer")
-        return self._loader(split, BudgetSampler(split.lengths, self.budget, trainer.global_rank, trainer.world_size))
+        batches = BudgetSampler(split.lengths, self.budget, trainer.global_rank, trainer.world_size)
+        return self._loader(split, batches, idle=batches.idle)
 
-    def _loader(self, split: MapSplit, batches: Sampler) -> DataLoader:
+    def _loader(self, split: MapSplit, batches: Sampler, idle: bool = False) -> DataLoader:
         return DataLoader(
             split,
             batch_sampler=batches,
-            collate_fn=collate_maps,
+            collate_fn=partial(collate_idle, collated=collate_maps) if idle else collate_maps,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,

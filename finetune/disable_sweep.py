@@ -101,13 +101,22 @@ class DisableSweep(pl.LightningModule):
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         file = self.folder / f"{digest(self.identity, batch.encoder_inputs['input_ids'])}.npz"
-        parts = stored_parts(file, self.device)
+        parts = stored_parts(file, self.device) if len(batch.mask) else self._nothing()
         if parts is None:
             parts = self._compute(batch)
             arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in parts.items()}
             with appears_whole(file) as draft:
                 np.savez(draft, **arrays)
         self.seen.update(batch.input_index, labels=batch.gold["label"].squeeze(1), **parts)
+
+    def _nothing(self) -> dict[str, Tensor]:
+        """What an idle process computes; models refuse a batch of none."""
+        heads = self.layers * self.heads
+        units = heads if self.units == "heads" else self.layers
+        return {
+            "outputs": torch.zeros(0, len(self.models), 1 + units, self.task.outputs, device=self.device),
+            "importance": torch.zeros(0, heads if self.importance else 0, device=self.device),
+        }
 
     def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
         labels, inputs = batch.gold["label"].squeeze(1), batch.encoder_inputs

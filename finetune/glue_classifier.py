@@ -51,6 +51,8 @@ class GlueClassifier(pl.LightningModule):
         self.rows: list[Row] = []
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
+        if not len(batch.mask):  # of an idle process; models refuse a batch of none
+            return torch.zeros(0, self.task.outputs, device=batch.mask.device)
         with self._heads():
             return self.model(**batch.encoder_inputs).logits
 

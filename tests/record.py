@@ -86,10 +86,11 @@ def record(folder: Path) -> None:
                 print(f"{name}: {seconds}", flush=True)
 
 
-def run(folder: Path, name: str, arguments: list[str]) -> tuple[str, str]:
-    """One command; what it and the runs inside it left goes into one file."""
+def run(folder: Path, name: str, arguments: list[str], threads: str | None = "1") -> tuple[str, str]:
+    """One command, on as many threads as it takes where none are given; what it left goes into one file."""
     place = folder / "runs" / name
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HEADSCOPE_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "HEADSCOPE_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    environment |= {"OMP_NUM_THREADS": threads} if threads else {}
     shared = [f"run_dir={place}", "logger=[csv]", *([] if name == "atlas" else ["~figures"])]
     call = subprocess.run(
         [sys.executable, str(PROJECT / "train.py"), *arguments, *shared],

@@ -31,6 +31,7 @@ class HeadRoles(Analysis):
 
     kind = ("glue", "treebank_tokens")
     windows: Tensor
+    index: list[Tensor]
     scores: list[Tensor]
     defined: list[Tensor]
     tuned: list[Tensor]
@@ -66,7 +67,7 @@ class HeadRoles(Analysis):
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
         self.times_entropy = [index for index, name in enumerate(self.sieves) if released and name in RELEASED_ENTROPY]
         self.compared = facts.tuned
-        for name in ("scores", "defined", "tuned"):
+        for name in ("index", "scores", "defined", "tuned"):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_sum("shuffled", permutations, self.layers * self.heads, len(self.sieves))
 
@@ -74,6 +75,7 @@ class HeadRoles(Analysis):
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
         weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask, self.windows)
         maps = flat_maps(batch)
+        self.index.append(batch.input_index)
         self.scores.append(self._scores(maps, weights, batch.mask))
         self.defined.append(defined)
         for number in range(self.permutations):
@@ -90,7 +92,10 @@ class HeadRoles(Analysis):
         return scores
 
     def compute(self) -> Findings:
-        scores, defined = joined(self.scores).double().numpy(force=True), joined(self.defined).numpy(force=True)
+        # In the order of the data, so that sums round alike however many processes brought them.
+        order = joined(self.index).argsort()
+        scores, defined = (joined(state)[order].numpy(force=True) for state in (self.scores, self.defined))
+        scores = scores.astype(np.float64)
         means, deviations, counts = moments(scores, defined, self.ddof)
         tau = self._tau(scores, defined)
         p_values = role_p_values(means, deviations, counts[:, None], tau, self.distribution)
@@ -109,7 +114,7 @@ class HeadRoles(Analysis):
                 "p_histogram": histogram_rows(p_values),
                 "head_histogram": head_histogram(scores, defined, means, list(self.sieves), self.heads),
                 "assigned": self._assigned_rows(assigned),
-                "change_by_third": self._change_rows(scores, defined),
+                "change_by_third": self._change_rows(scores, defined, order),
             },
             heads=self._head_values(means, deviations, counts, corrected, permuted, shuffled, assigned, tau),
         )
@@ -174,11 +179,11 @@ class HeadRoles(Analysis):
             for index in range(assigned.shape[1])
         ]
 
-    def _change_rows(self, scores: np.ndarray, defined: np.ndarray) -> list[Row]:
+    def _change_rows(self, scores: np.ndarray, defined: np.ndarray, order: Tensor) -> list[Row]:
         """The mean change of each role's score in the first, middle and last third of the layers."""
         if not self.compared:
             return []
-        tuned_means, _, _ = moments(joined(self.tuned).double().numpy(force=True), defined)
+        tuned_means, _, _ = moments(joined(self.tuned)[order].double().numpy(force=True), defined)
         means, _, _ = moments(scores, defined)
         change = (tuned_means - means).reshape(len(self.sieves), self.layers, self.heads)
         parts = np.array_split(np.arange(self.layers), 3)

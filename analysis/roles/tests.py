@@ -5,16 +5,21 @@ from scipy.stats import norm, t
 
 from headscope.analysis.statistics import CORRECTIONS
 
+ROUNDING = 1e-6  # of a mean: scores are computed in float32, and what is equal by definition may differ by less than this
+
 
 def moments(scores: np.ndarray, defined: np.ndarray, ddof: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and deviation per role and head over the inputs that have the role, and how many these are."""
+    """Mean and deviation per role and head over the inputs that have the role, and how many these are.
+
+    A deviation that is no more than rounding is none: effect sizes and p-values would be made of it.
+    """
     counts = defined.sum(0)  # (role,)
     kept = np.where(defined[:, None], scores, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (kept.sum(0) / counts).T
         squares = np.where(defined[:, None], (scores - means.T) ** 2, 0).sum(0)
         deviations = np.sqrt(squares / (counts - ddof)).T
-    return means, deviations, counts
+    return means, np.where(deviations <= ROUNDING * np.abs(means), 0.0, deviations), counts
 
 
 def role_p_values(
@@ -38,6 +43,9 @@ def corrected_p(p_values: np.ndarray, counts: np.ndarray, correction: str) -> np
 
 
 def permutation_p(means: np.ndarray, shuffled: np.ndarray) -> np.ndarray:
-    """The share of shuffles, the true order among them, whose mean score is as high as that of the true sieve."""
-    as_high = (shuffled >= means).sum(0)
+    """The share of shuffles, the true order among them, whose mean score is as high as that of the true sieve.
+
+    A shuffle that gives the same score counts as high, whichever way the two are rounded.
+    """
+    as_high = (shuffled >= means - ROUNDING * np.abs(means)).sum(0)
     return np.where(np.isfinite(means), (1 + as_high) / (len(shuffled) + 1), np.nan)

@@ -1,6 +1,7 @@
 """What a datamodule hands to probes and analyses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -27,7 +28,7 @@ class AttentionBatch:
     tuned_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None
-    whole: int | None = None  # inputs of the batch in all processes together, where it is shared
+    whole: int | None = None  # inputs of the batch in all processes together, where it is shared; 0 where this one is idle
 
     @property
     def size(self) -> int:
@@ -51,6 +52,16 @@ class AttentionBatch:
     def flat_tuned_maps(self) -> Float[Tensor, "batch map query key"]:
         """The same of the second model."""
         return given(self.tuned_maps, "data with maps of a second model").flatten(1, 2)
+
+    def without_inputs(self) -> "AttentionBatch":
+        """The same with no input in it: who counts it counts nothing, and keeps rows of the right shape and type."""
+        return AttentionBatch(**{one.name: _first_none(getattr(self, one.name)) for one in fields(self)})
+
+
+def _first_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _first_none(one) for name, one in value.items()}
+    return value[:0] if isinstance(value, Tensor) else value
 
 
 def mean_of_all(total: Tensor, count: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Examples on the host: words and gold, then token ids aligned to the words, then padded batches of similar length."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, islice
@@ -143,6 +143,11 @@ def collate_part(rows: list[Row], rank: int, processes: int) -> dict[str, Tensor
     return collate(rows[rank::processes] or [without_gold(rows[0])]) | {"whole": len(rows)}
 
 
+def collate_idle(rows: list, collated: Callable[[list], dict[str, Any]]) -> dict[str, Any]:
+    """A batch of which no input counts, for a process that has none of its own (`BudgetSampler.idle`)."""
+    return {**collated(rows), "whole": 0}
+
+
 def without_gold(row: Row) -> Row:
     """The same input with all gold left out."""
     index, item, stored = row
@@ -181,17 +186,12 @@ class Budget:
         return max(1, min(self.tokens // length, self.cells // (self.maps * length * length)))
 
 
-def budget_batches(lengths: np.ndarray, budget: Budget, processes: int = 1) -> list[np.ndarray]:
-    """All examples, longest first, in batches as large as the budget allows and enough of them for all processes."""
-    if len(lengths) < processes:
-        raise ConfigError(
-            f"{len(lengths)} examples cannot be shared among {processes} processes; use fewer (trainer.devices)."
-        )
-    share = len(lengths) // processes
+def budget_batches(lengths: np.ndarray, budget: Budget) -> list[np.ndarray]:
+    """All examples, longest first, in batches as large as the budget allows."""
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):
-        size = min(share, budget.examples(int(lengths[order[start]])))
+        size = budget.examples(int(lengths[order[start]]))
         batches.append(order[start : start + size])
         start += size
     return batches
@@ -225,10 +225,21 @@ class BucketSampler(Sampler):
 
 
 class BudgetSampler(Sampler):
-    """Batches that fill the budget, in a fixed order; for evaluation. Processes share them without overlap."""
+    """Batches that fill the budget, in a fixed order; for evaluation. Processes share them without overlap.
+
+    The batches are the same however many processes there are: what an encoder says of an input changes in its last digits
+    with the inputs beside it. Where there are fewer batches than processes, some have none (`idle`): they go through one
+    input that is then left out (`AttentionBatch.without_inputs`), so that all processes meet at the end.
+    """
 
     def __init__(self, lengths: np.ndarray, budget: Budget, rank: int = 0, processes: int = 1) -> None:
-        self.batches = budget_batches(lengths, budget, processes)[rank::processes]
+        if len(lengths) < processes:
+            raise ConfigError(
+                f"{len(lengths)} examples cannot be shared among {processes} processes; use fewer (trainer.devices)."
+            )
+        own = budget_batches(lengths, budget)[rank::processes]
+        self.idle = not own
+        self.batches = own or [lengths.argsort(kind="stable")[:1]]
 
     def __len__(self) -> int:
         return len(self.batches)

@@ -258,3 +258,32 @@ def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
     assert row["first"] == pytest.approx(0, abs=1e-6)
     assert row["middle"] == pytest.approx(float((grid[0] - grid[1]).mean()), abs=1e-5)
     assert grid.shape == (LAYERS, HEADS)
+
+
+def test_a_deviation_that_is_rounding_is_none():
+    """A role that covers all tokens scores 1 by definition; float32 makes it 1 and a little."""
+    scores = np.array([1, 1 + 1e-7, 1 - 1e-7, 1])[:, None, None]
+    defined = np.ones((4, 1), dtype=bool)
+    assert moments(scores, defined)[1].tolist() == [[0.0]]
+    assert moments(np.array([1, 1.001, 1, 1])[:, None, None], defined)[1].item() == pytest.approx(0.0005)
+
+
+def test_a_shuffle_with_the_same_score_counts_however_it_is_rounded():
+    shuffled = np.array([1 - 1e-8, 1 + 1e-8, 0.999])[:, None, None]
+    assert permutation_p(np.array([[1.0]]), shuffled).tolist() == [[(1 + 2) / 4]]
+
+
+def test_the_order_in_which_inputs_come_changes_no_digit_and_a_batch_of_none_counts_nothing(random_batch, role_facts):
+    batches = [random_batch(LENGTHS, GOLD, first=2 * n, seed=n) for n in range(20)]
+    found = []
+    for order in (batches, [*batches[1::2], batches[0].without_inputs(), *batches[::2]]):
+        metric = HeadRoles(role_facts, ALL, permutations=2)
+        for batch in order:
+            metric.update(batch)
+        found.append(metric.compute())
+    one, two = found
+    for name in one.heads:
+        if not name.startswith("sieve_shuffled"):
+            assert (one.heads[name].value, one.heads[name].p) == (two.heads[name].value, two.heads[name].p), name
+        np.testing.assert_allclose(one.heads[name].value, two.heads[name].value, rtol=1e-12)
+    assert one.tables == two.tables

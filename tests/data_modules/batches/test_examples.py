@@ -7,6 +7,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
+from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.examples import (
     BucketSampler,
     Budget,
@@ -17,6 +18,7 @@ from headscope.data_modules.batches.examples import (
     align,
     budget_batches,
     collate,
+    collate_idle,
     collate_part,
     encode,
     pad,
@@ -253,6 +255,28 @@ def test_evaluation_batches_are_shared_without_overlap_or_loss(processes):
     parts = [BudgetSampler(LENGTHS, budget, rank, processes) for rank in range(processes)]
     assert sorted(place for part in parts for place in flat(part)) == list(range(203))
     assert [len(part) for part in parts] == [len(list(part)) for part in parts]
+
+
+@pytest.mark.parametrize(("lengths", "processes"), [(LENGTHS, 2), (LENGTHS, 5), (np.array([4, 9, 2, 9, 3, 1]), 3)])
+def test_evaluation_batches_are_the_same_however_many_processes_share_them(lengths, processes):
+    budget = Budget(200, 10**9, 1)
+    parts = [BudgetSampler(lengths, budget, rank, processes) for rank in range(processes)]
+    shared = [batch for part in parts if not part.idle for batch in part]
+    assert sorted(shared) == sorted(BudgetSampler(lengths, budget))
+
+
+def test_a_process_without_a_batch_takes_the_shortest_input_and_counts_none():
+    parts = [BudgetSampler(np.array([4, 9, 2]), Budget(100, 10**9, 1), rank, processes=2) for rank in range(2)]
+    assert [(part.idle, list(part)) for part in parts] == [(False, [[1, 0, 2]]), (True, [[2]])]
+    part = collate_idle(gold_rows(2), collate)
+    assert (part["whole"], part["index"].tolist()) == (0, [0, 1])
+
+
+def test_a_batch_without_inputs_keeps_shapes_and_types():
+    batch = AttentionBatch(torch.ones(2, 3, dtype=torch.bool), {"label": torch.ones(2, 1)}, index=torch.tensor([4, 5]))
+    none = batch.without_inputs()
+    assert (none.mask.shape, none.mask.dtype) == ((0, 3), torch.bool)
+    assert (none.gold["label"].shape, none.index.dtype, none.maps) == ((0, 1), torch.int64, None)
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 5])
