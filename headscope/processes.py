@@ -1,26 +1,71 @@
-"""Which of several processes this is, and the progress that it shows: rate and time left, silent where nobody watches."""
+"""Which of several processes this is, the folder that it has to itself, and the progress that it shows to who watches."""
 
+import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Generator, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
+from headscope.errors import ConfigError
+
 RANKS = ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
 Item = TypeVar("Item")
 PATIENCE = 0.5  # seconds that a loop may take before it is shown
 SHOW_EVERY = 0.1
+LOCK = ".lock"
+_locked: set[Path] = set()  # folders that this process has to itself
 _on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the first that takes a while
 
 
 def is_first_process() -> bool:
     """Whether this process speaks for all: it writes the files, and says what there is to say."""
     return all(os.environ.get(rank, "0") == "0" for rank in RANKS)
+
+
+@contextmanager
+def sole_run(folder: Path, wait_as: str | None = None) -> Generator[None]:
+    """Have a folder to oneself, with the other processes of the run: an error where another run works in it.
+
+    With `wait_as`, who waits for the other one, which is told. The lock is the system's and ends with the process, also a
+    killed one; where a file system has no locks, the run goes on without.
+    """
+    own = folder.resolve()
+    if not is_first_process() or own in _locked:
+        yield
+        return
+    own.mkdir(parents=True, exist_ok=True)
+    # A record lock: unlike flock, the processes that a DataLoader forks do not share it, and may outlive a killed run.
+    # No other code may open the file, since closing it gives the lock up.
+    with (own / LOCK).open("a+") as file:
+        if not _take(file.fileno()):
+            if wait_as is None:
+                raise ConfigError(f"run_dir={folder}: another run works in this folder; wait for it or use another run_dir.")
+            print(f"{wait_as}: waiting for another process that works on it", file=sys.stderr)
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        _locked.add(own)
+        try:
+            yield
+        finally:
+            _locked.remove(own)
+
+
+def _take(descriptor: int) -> bool:
+    """Lock a file, if no other process has; True also where its file system has no locks."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # POSIX allows either
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def progress(items: Iterable[Item], description: str, each: int = 1) -> Iterable[Item]:

@@ -271,7 +271,12 @@ def open_run(
         closed = [dashboard.close(status) for dashboard in run.dashboards]
         run.closing_lines = [line for line in [*closed, *lines] if line]
     if run.results and is_first_process():
-        show(run.results, run.folder, run.closing_lines)
+        show(run.results, run.folder, run.closing_lines, is_part(run.folder))
+
+
+def is_part(folder: Path) -> bool:
+    """Whether the run in a folder is one inside another, as the row of a table is."""
+    return HydraConfig.initialized() and folder.resolve() != Path(HydraConfig.get().runtime.output_dir).resolve()
 
 
 def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
@@ -280,11 +285,10 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
     if not HydraConfig.initialized():
         return experiment, None
     hydra = HydraConfig.get()
-    job_folder = Path(hydra.runtime.output_dir)
-    if part := folder.resolve() != job_folder.resolve():
+    if part := is_part(folder):
         experiment = folder.name
     if hydra.mode != RunMode.MULTIRUN:
-        return experiment, job_folder.name if part else None
+        return experiment, Path(hydra.runtime.output_dir).name if part else None
     keys = {text: text.lstrip("+~").partition("=")[0] for text in hydra.overrides.task}
     changes = [text for text, key in keys.items() if not cfg.not_in_a_name.get(key)]
     return " ".join([experiment, *changes]), Path(hydra.sweep.dir).resolve().name
