@@ -1,13 +1,16 @@
-"""Which of several processes this is, the folder that it has to itself, and the progress that it shows to who watches."""
+"""Which of several processes this is, the signal that ends it, the folder that is its own, the progress that it shows."""
 
 import fcntl
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 from rich.console import Console
@@ -20,6 +23,7 @@ RANKS = ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
 Item = TypeVar("Item")
 PATIENCE = 0.5  # seconds that a loop may take before it is shown
 SHOW_EVERY = 0.1
+SAME_WISH = 1.0  # seconds: `timeout` sends SIGTERM to its command and again to the group
 LOCK = ".lock"
 _locked: set[Path] = set()  # folders that this process has to itself
 _on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the first that takes a while
@@ -28,6 +32,71 @@ _on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the
 def is_first_process() -> bool:
     """Whether this process speaks for all: it writes the files, and says what there is to say."""
     return all(os.environ.get(rank, "0") == "0" for rank in RANKS)
+
+
+# SIGTERM, which SLURM, containers and `timeout` send, ends a run as Ctrl-C does, with a status of its own
+
+
+class Terminated(BaseException):
+    """SIGTERM reached this process; like KeyboardInterrupt, nothing that catches errors catches it."""
+
+
+class SigtermAnswer:
+    """The handler: the first signal raises Terminated wherever the program is, a later one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.process, self.received = os.getpid(), 0.0  # when, on the monotonic clock
+
+    def __call__(self, number: int, _frame: FrameType | None = None) -> None:
+        if os.getpid() != self.process:
+            end_by(number)  # a fork that inherited the handler
+        elif not self.received:
+            self.received = time.monotonic()
+            raise Terminated
+        elif time.monotonic() - self.received > SAME_WISH:
+            end_by(number)
+
+
+_answers: list[SigtermAnswer] = []  # of the run that goes on in this process
+
+
+@contextmanager
+def answered_sigterm() -> Generator[None]:
+    """SIGTERM raises Terminated in this block, unless it is ignored or has a handler of somebody else.
+
+    Handlers of others are left alone: submitit's asks SLURM to queue the job again.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    answer = SigtermAnswer()
+    _answers.append(answer)
+    signal.signal(signal.SIGTERM, answer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _answers.remove(answer)
+
+
+def sigterm_received() -> bool:
+    """Whether this process has been told to end."""
+    return any(answer.received for answer in _answers)
+
+
+def stop_if_told() -> None:
+    """Raise Terminated once more, where a library has swallowed the first: errors in a destructor are not passed on."""
+    if sigterm_received():
+        raise Terminated
+
+
+def end_by(number: int) -> None:
+    """End this process as the signal does by itself."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+# One run in a folder
 
 
 @contextmanager
@@ -66,6 +135,9 @@ def _take(descriptor: int) -> bool:
     except OSError:
         pass
     return True
+
+
+# Progress
 
 
 def progress(items: Iterable[Item], description: str, each: int = 1) -> Iterable[Item]:

@@ -17,10 +17,11 @@ import torch
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from headscope.errors import InputError
+from headscope.errors import ConfigError, InputError, did_you_mean
 from headscope.files import appears_whole
 from headscope.processes import is_first_process
 
+OF_TRAINING = "train/"  # metrics that validation cannot know
 FOLDER, LAST, PREVIOUS = "checkpoints", "last.ckpt", "previous.ckpt"
 LABEL = b"sha256 "
 HEX = hashlib.sha256().digest_size * 2
@@ -134,6 +135,43 @@ class BestAndLast(ModelCheckpoint):
 
     def _here(self, path: str) -> str:
         return str(Path(str(self.dirpath)) / Path(path).name) if path else path
+
+
+class TrainingWatch(pl.Callback):
+    """Goes before the callbacks that monitor a metric: refuses one that does not exist, remembers that training is over."""
+
+    def on_sanity_check_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.on_validation_end(trainer, pl_module)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.state.fn == "fit":
+            require_monitored(trainer, [name for name in monitored(trainer) if not name.startswith(OF_TRAINING)])
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        validated = sum(trainer.num_val_batches)
+        names = [name for name in monitored(trainer) if name.startswith(OF_TRAINING) or not validated]
+        require_monitored(trainer, names)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # A run that had stopped early before it was interrupted does not train on.
+        if any(one.wait_count >= one.patience or one.stopped_epoch for one in trainer.early_stopping_callbacks if one):
+            trainer.should_stop = True
+
+
+def monitored(trainer: pl.Trainer) -> list[str]:
+    """The metrics by which callbacks decide."""
+    named = [
+        getattr(callback, "monitor", None) for callback in (*trainer.checkpoint_callbacks, *trainer.early_stopping_callbacks)
+    ]
+    return [name for name in named if name]
+
+
+def require_monitored(trainer: pl.Trainer, names: list[str]) -> None:
+    """Refuse a metric that the run does not have."""
+    known = sorted(trainer.callback_metrics)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"monitor={name}: no such metric; the run has {', '.join(known)}{did_you_mean(name, known)}")
 
 
 @dataclass(frozen=True)

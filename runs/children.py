@@ -18,9 +18,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from headscope.contracts import RunResults
 from headscope.errors import ConfigError
-from headscope.processes import is_first_process, sole_run
+from headscope.processes import is_first_process, sole_run, stop_if_told
 from headscope.runs.report import plain_config
-from headscope.runs.signals import stop_if_told
 
 
 def handed_on(cfg: DictConfig) -> list[str]:

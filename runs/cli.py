@@ -18,10 +18,9 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from headscope.processes import is_first_process, sole_run
+from headscope.processes import answered_sigterm, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, Explained, explain, interrupted
 from headscope.runs.help import help_text
-from headscope.runs.signals import answered_sigterm
 from headscope.runs.sweeps.job import sweep_job
 
 SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it

@@ -15,8 +15,8 @@ from hydra.errors import (
 from omegaconf.errors import OmegaConfBaseException
 
 from headscope.errors import InputError, did_you_mean
+from headscope.processes import Terminated, sigterm_received
 from headscope.runs.help import CONF, known_groups, known_keys
-from headscope.runs.signals import Terminated, sigterm_received
 
 INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and by SIGTERM, as shells count
 STOPPED_BY = {INTERRUPTED: "interrupted", TERMINATED: "interrupted by SIGTERM"}

@@ -1,6 +1,7 @@
 """One run: build what the configuration names, go through its stages, report what was found."""
 
 import logging
+import signal
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,16 +16,15 @@ from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, RichProgressBar
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnector
 
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
-from headscope.processes import is_first_process, watched
+from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
 from headscope.reports.terminal import show
-from headscope.runs.callbacks import RunWatch, SignalConnector
-from headscope.runs.checkpoints import WholeCheckpointIO, resume_point, tidy
+from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, resume_point, tidy
 from headscope.runs.children import key_of
 from headscope.runs.report import Note, OpenRun, is_part, note_data, open_run, prepare_folder
-from headscope.runs.signals import stop_if_told
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 
@@ -65,21 +65,23 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
-    if "fit" not in cfg.stages:
+    trains = "fit" in cfg.stages
+    if not trains:
         callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
+    own = [StopsWhenTold(), *([TrainingWatch()] if trains else [])]
     bar = [RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
     trainer: pl.Trainer = instantiate(
         cfg.trainer,
-        callbacks=[RunWatch(), *callbacks, *bar],
+        callbacks=[*own, *callbacks, *bar],
         logger=list(loggers),
         enable_progress_bar=bool(bar),
-        enable_checkpointing="fit" in cfg.stages,
+        enable_checkpointing=trains,
         default_root_dir=cfg.run_dir,
-        **({"num_sanity_val_steps": 1} if monitor_is_given() else {}),
+        **({"num_sanity_val_steps": 1} if trains and monitor_is_given() else {}),
         _convert_="all",
     )
     trainer._signal_connector = SignalConnector(trainer)
-    if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # nobody chose another
+    if trains and type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # nobody chose another
         trainer.strategy.checkpoint_io = WholeCheckpointIO()
     return trainer
 
@@ -87,6 +89,33 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
 def monitor_is_given() -> bool:
     """Whether the command line names a metric to monitor: one batch of validation, first of all, tells if there is such."""
     return HydraConfig.initialized() and any(key_of(text).endswith("monitor") for text in HydraConfig.get().overrides.task)
+
+
+class StopsWhenTold(pl.Callback):
+    """Between batches, asks for a SIGTERM that a library swallowed."""
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        stop_if_told()
+
+    def on_validation_batch_start(self, *_: Any, **__: Any) -> None:
+        stop_if_told()
+
+    def on_test_batch_start(self, *_: Any, **__: Any) -> None:
+        stop_if_told()
+
+
+class SignalConnector(_SignalConnector):
+    """Lightning's, which sees to SIGUSR1 under SLURM, but does not come between SIGTERM and who answers it.
+
+    Its own handler would let a stage run on to its next check, and in several processes waits for all of them inside the
+    handler.
+    """
+
+    def register_signal_handlers(self) -> None:
+        answer = signal.getsignal(signal.SIGTERM)
+        super().register_signal_handlers()
+        if answer == signal.SIG_IGN or isinstance(answer, SigtermAnswer):
+            self._register_signal(signal.SIGTERM, answer)
 
 
 def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: Any) -> dict[str, float | None]:

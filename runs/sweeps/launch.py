@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, InputError
 from headscope.files import read_json, write_json
-from headscope.runs.signals import stop_if_told
+from headscope.processes import stop_if_told
 
 FAILURE = "failed.json"
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
