@@ -1,26 +1,143 @@
-"""Which of several processes this is, and the progress that it shows: rate and time left, silent where nobody watches."""
+"""Which of several processes this is, the signal that ends it, the folder that is its own, the progress that it shows."""
 
+import fcntl
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Generator, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
+from headscope.errors import ConfigError
+
 RANKS = ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
 Item = TypeVar("Item")
 PATIENCE = 0.5  # seconds that a loop may take before it is shown
 SHOW_EVERY = 0.1
+SAME_WISH = 1.0  # seconds: `timeout` sends SIGTERM to its command and again to the group
+LOCK = ".lock"
+_locked: set[Path] = set()  # folders that this process has to itself
 _on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the first that takes a while
 
 
 def is_first_process() -> bool:
     """Whether this process speaks for all: it writes the files, and says what there is to say."""
     return all(os.environ.get(rank, "0") == "0" for rank in RANKS)
+
+
+# SIGTERM, which SLURM, containers and `timeout` send, ends a run as Ctrl-C does, with a status of its own
+
+
+class Terminated(BaseException):
+    """SIGTERM reached this process; like KeyboardInterrupt, nothing that catches errors catches it."""
+
+
+class SigtermAnswer:
+    """The handler: the first signal raises Terminated wherever the program is, a later one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.process, self.received = os.getpid(), 0.0  # when, on the monotonic clock
+
+    def __call__(self, number: int, _frame: FrameType | None = None) -> None:
+        if os.getpid() != self.process:
+            end_by(number)  # a fork that inherited the handler
+        elif not self.received:
+            self.received = time.monotonic()
+            raise Terminated
+        elif time.monotonic() - self.received > SAME_WISH:
+            end_by(number)
+
+
+_answers: list[SigtermAnswer] = []  # of the run that goes on in this process
+
+
+@contextmanager
+def answered_sigterm() -> Generator[None]:
+    """SIGTERM raises Terminated in this block, unless it is ignored or has a handler of somebody else.
+
+    Handlers of others are left alone: submitit's asks SLURM to queue the job again.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    answer = SigtermAnswer()
+    _answers.append(answer)
+    signal.signal(signal.SIGTERM, answer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _answers.remove(answer)
+
+
+def sigterm_received() -> bool:
+    """Whether this process has been told to end."""
+    return any(answer.received for answer in _answers)
+
+
+def stop_if_told() -> None:
+    """Raise Terminated once more, where a library has swallowed the first: errors in a destructor are not passed on."""
+    if sigterm_received():
+        raise Terminated
+
+
+def end_by(number: int) -> None:
+    """End this process as the signal does by itself."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+# One run in a folder
+
+
+@contextmanager
+def sole_run(folder: Path, wait_as: str | None = None) -> Generator[None]:
+    """Have a folder to oneself, with the other processes of the run: an error where another run works in it.
+
+    With `wait_as`, who waits for the other one, which is told. The lock is the system's and ends with the process, also a
+    killed one; where a file system has no locks, the run goes on without.
+    """
+    own = folder.resolve()
+    if not is_first_process() or own in _locked:
+        yield
+        return
+    own.mkdir(parents=True, exist_ok=True)
+    # A record lock: unlike flock, the processes that a DataLoader forks do not share it, and may outlive a killed run.
+    # No other code may open the file, since closing it gives the lock up.
+    with (own / LOCK).open("a+") as file:
+        if not _take(file.fileno()):
+            if wait_as is None:
+                raise ConfigError(f"run_dir={folder}: another run works in this folder; wait for it or use another run_dir.")
+            print(f"{wait_as}: waiting for another process that works on it", file=sys.stderr)
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        _locked.add(own)
+        try:
+            yield
+        finally:
+            _locked.remove(own)
+
+
+def _take(descriptor: int) -> bool:
+    """Lock a file, if no other process has; True also where its file system has no locks."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # POSIX allows either
+        return False
+    except OSError:
+        pass
+    return True
+
+
+# Progress
 
 
 def progress(items: Iterable[Item], description: str, each: int = 1) -> Iterable[Item]:

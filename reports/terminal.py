@@ -12,8 +12,11 @@ MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
 
 
-def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = ()) -> None:
-    """Print the summary with the published figures beside ours; the last line is the path of results.json."""
+def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = (), part: bool = False) -> None:
+    """Print the summary with the published figures beside ours; the last line is the path of results.json.
+
+    Part of another run, it has no such line: where the whole is stopped, the part's would pass for it.
+    """
     console = paper()
     for name, columns in results.provenance.config["show"].items():
         if columns and (rows := results.tables.get(name)):
@@ -28,7 +31,8 @@ def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = ()) -
         console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False, markup=False)
     for line in closing_lines:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
-    print(folder / "results.json", flush=True)
+    if not part:
+        print(folder / "results.json", flush=True)
 
 
 def paper() -> Console:

@@ -6,7 +6,7 @@ belongs to whom (`handed_on`).
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from headscope.contracts import RunResults
 from headscope.errors import ConfigError
-from headscope.processes import is_first_process
+from headscope.processes import is_first_process, sole_run, stop_if_told
 from headscope.runs.report import plain_config
 
 
@@ -83,9 +83,8 @@ def compose_job(loader: ConfigLoader, config: DictConfig, arguments: list[str], 
 
 def run_child(cfg: DictConfig, output: Path | None = None) -> RunResults:
     """Run it as any other; what it prints goes into a file, where one is named, since the terminal is the parent's."""
-    if output is None:
-        return get_method(cfg.job)(cfg)
-    with printed_to(output):
+    stop_if_told()
+    with sole_run(Path(cfg.run_dir)), printed_to(output) if output else nullcontext():
         return get_method(cfg.job)(cfg)
 
 

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,8 +18,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
-from headscope.processes import is_first_process
-from headscope.runs.explain import explain, interrupted
+from headscope.processes import answered_sigterm, is_first_process, sole_run
+from headscope.runs.explain import STOPPED_BY, Explained, explain, interrupted
 from headscope.runs.help import help_text
 from headscope.runs.sweeps.job import sweep_job
 
@@ -28,11 +29,11 @@ SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def main() -> None:
-    """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted."""
+    """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted, 143 ended by SIGTERM."""
     if {"--help", "-h"} & set(sys.argv[1:]):
         print(help_text(), end="")
         return
-    with clear_errors():
+    with answered_sigterm(), clear_errors():
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
         register()
         run_job()
@@ -42,8 +43,10 @@ def main() -> None:
 def run_job(cfg: DictConfig) -> None:
     """Run the job that the configuration names, in the folder that Hydra made for it."""
     hydra_config = HydraConfig.get()
-    with sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors():
-        cfg.run_dir = hydra_config.runtime.output_dir
+    cfg.run_dir = hydra_config.runtime.output_dir
+    # The jobs of a sweep may be processes that a launcher started: SIGTERM is theirs to answer as well.
+    as_a_job = sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors()
+    with answered_sigterm(), as_a_job, sole_run(Path(cfg.run_dir)):
         hydra.utils.get_method(cfg.job)(cfg)
 
 
@@ -53,20 +56,20 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # An exit has been explained where it was decided; Lightning's own after Ctrl-C (status 1) has not.
-        if isinstance(error, SystemExit) and (error.code != 1 or not interrupted(error)):
+        # An exit has been explained where it was decided; those that Lightning makes of signals have not.
+        if isinstance(error, Explained) or isinstance(error, SystemExit) and not interrupted(error):
             raise
         status, sentence = explain(error)
         if not is_first_process():
             time.sleep(FIRST_WORD)  # most likely the first process says the same and ends this one
         if sentence is None or SHOW_TRACEBACK:
             traceback.print_exc()
-        if sentence:
+        if sentence and (is_first_process() or status not in STOPPED_BY):
             print(sentence, file=sys.stderr)
         if not is_first_process():
             sys.stderr.flush()
             os._exit(status)  # at once: the others must not find it silent before they find it gone
-        sys.exit(status)
+        raise Explained(status) from error
 
 
 class HeadscopeSweeper(Sweeper):

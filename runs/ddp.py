@@ -25,7 +25,7 @@ LOOK_EVERY = 0.2  # seconds
 
 
 class WatchedDDP(DDPStrategy):
-    """DDP whose processes end together: with the sentence and the status of the one that failed, or with Ctrl-C."""
+    """DDP whose processes end together: with the sentence and status of the one that failed, or with a signal."""
 
     def _configure_launcher(self) -> None:
         started_together = isinstance(self.cluster_environment, LightningEnvironment)
@@ -65,13 +65,14 @@ class WatchedLauncher(_SubprocessScriptLauncher):
 
     def _start(self) -> None:
         as_we_were_started = {"HYDRA_FULL_ERROR": "1" if SHOW_TRACEBACK else "0"}
-        # Ctrl-C reaches all processes of a terminal: the first one answers and ends the others.
-        answer = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C reaches all processes of a terminal, SIGTERM may too: the first one answers and ends the others.
+        answers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with changed_environment({STARTED_BY: str(os.getpid()), **as_we_were_started}):
                 self._call_children_scripts()
         finally:
-            signal.signal(signal.SIGINT, answer)
+            for number, answer in answers.items():
+                signal.signal(number, answer)
         WatchedLauncher.children = self.procs
         atexit.register(self._end)
         threading.Thread(target=self._watch, daemon=True).start()

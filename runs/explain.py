@@ -15,18 +15,24 @@ from hydra.errors import (
 from omegaconf.errors import OmegaConfBaseException
 
 from headscope.errors import InputError, did_you_mean
+from headscope.processes import Terminated, sigterm_received
 from headscope.runs.help import CONF, known_groups, known_keys
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and by SIGTERM, as shells count
+STOPPED_BY = {INTERRUPTED: "interrupted", TERMINATED: "interrupted by SIGTERM"}
 BAD_CONFIGURATION = 2
 MODELS = ("encoder", "tuned")  # groups whose options are models
+
+
+class Explained(SystemExit):
+    """The end of the program with a status whose sentence has been printed."""
 
 
 def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tuple[int, str | None]:
     """The exit status of an error, and its sentence unless it is a defect of the program."""
     chain, overrides = list(causes(error)), sys.argv[1:] if overrides is None else overrides
-    if interrupted(error):
-        return INTERRUPTED, "interrupted; resume=true with the same run_dir goes on from the last checkpoint."
+    if how := interrupted(error):
+        return how, f"{STOPPED_BY[how]}; resume=true with the same run_dir goes on from the last checkpoint."
     for cause in chain:
         if isinstance(cause, InputError):
             return cause.exit_status, str(cause)
@@ -85,9 +91,12 @@ def words_for_numbers(overrides: Sequence[str]) -> str | None:
     return None
 
 
-def interrupted(error: BaseException) -> bool:
-    """Whether a user or the system ended the run."""
-    return any(isinstance(cause, KeyboardInterrupt) or type(cause).__name__ == "SIGTERMException" for cause in causes(error))
+def interrupted(error: BaseException) -> int | None:
+    """The exit status where a user or the system ended the run; what else went wrong meanwhile came of that."""
+    chain = list(causes(error))
+    if sigterm_received() or any(isinstance(one, Terminated) or type(one).__name__ == "SIGTERMException" for one in chain):
+        return TERMINATED
+    return INTERRUPTED if any(isinstance(one, KeyboardInterrupt) for one in chain) else None
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -296,7 +296,12 @@ def open_run(
         closed = [dashboard.close(status) for dashboard in run.dashboards]
         run.closing_lines = [line for line in [*closed, *lines] if line]
     if run.results and is_first_process():
-        show(run.results, run.folder, run.closing_lines)
+        show(run.results, run.folder, run.closing_lines, is_part(run.folder))
+
+
+def is_part(folder: Path) -> bool:
+    """Whether the run in a folder is one inside another, as the row of a table is."""
+    return HydraConfig.initialized() and folder.resolve() != Path(HydraConfig.get().runtime.output_dir).resolve()
 
 
 def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
@@ -305,14 +310,13 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
     if not HydraConfig.initialized():
         return experiment, None
     hydra = HydraConfig.get()
-    job_folder = Path(hydra.runtime.output_dir)
-    if part := folder.resolve() != job_folder.resolve():
+    if part := is_part(folder):
         experiment = folder.name
     if hydra.mode != RunMode.MULTIRUN:
-        return experiment, job_folder.name if part else None
+        return experiment, Path(hydra.runtime.output_dir).name if part else None
     # Short: the last part of a key and of a path tell the jobs of a sweep apart.
-    changes = {key.rpartition(".")[2]: value for key, value in overrides().items() if not cfg.not_in_a_name.get(key)}
-    short = [f"{key}={value.rstrip('/').rpartition('/')[2]}" for key, value in changes.items()]
+    changes = [(key, value) for key, value in overrides().items() if not cfg.not_in_a_name.get(key)]
+    short = [f"{key.rpartition('.')[2]}={value.rstrip('/').rpartition('/')[2]}" for key, value in changes]
     return " ".join([experiment, *short]), Path(hydra.sweep.dir).resolve().name
 
 

@@ -1,6 +1,7 @@
 """One run: build what the configuration names, go through its stages, report what was found."""
 
 import logging
+import signal
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
+from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, RichProgressBar
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnector
 
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
-from headscope.processes import is_first_process, watched
+from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
 from headscope.reports.terminal import show
-from headscope.runs.report import Note, OpenRun, note_data, open_run, prepare_folder
+from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, resume_point, tidy
+from headscope.runs.children import key_of
+from headscope.runs.report import Note, OpenRun, is_part, note_data, open_run, prepare_folder
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 
@@ -29,7 +35,7 @@ def run(cfg: DictConfig) -> RunResults:
     logging.disable(logging.NOTSET if first else logging.WARNING)
     if done := prepare_folder(folder, cfg):
         if first:
-            show(done, folder)
+            show(done, folder, part=is_part(folder))
         return done
     note = Note.read(folder)
     with open_run(cfg, run_id=note.run_id if note else None) as opened:
@@ -50,6 +56,7 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     trainer = build_trainer(cfg, opened.loggers)
     metrics = run_stages(cfg, trainer, module, datamodule)
     findings = module.findings()
+    stop_if_told()
     tables = {"summary": summary(metrics, cfg), **with_published(findings.tables, cfg.published.tables)}
     return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
 
@@ -58,27 +65,68 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
     """The trainer with its callbacks and loggers; a progress bar where somebody watches."""
     warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torchmetrics)\.")
     callbacks = [instantiate(callback, _convert_="all") for callback in cfg.callbacks.values() if callback]
-    if "fit" not in cfg.stages:
+    trains = "fit" in cfg.stages
+    if not trains:
         callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
+    own = [StopsWhenTold(), *([TrainingWatch()] if trains else [])]
     bar = [RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
-    return instantiate(
+    trainer: pl.Trainer = instantiate(
         cfg.trainer,
-        callbacks=callbacks + bar,
+        callbacks=[*own, *callbacks, *bar],
         logger=list(loggers),
         enable_progress_bar=bool(bar),
-        enable_checkpointing="fit" in cfg.stages,
+        enable_checkpointing=trains,
         default_root_dir=cfg.run_dir,
+        **({"num_sanity_val_steps": 1} if trains and monitor_is_given() else {}),
         _convert_="all",
     )
+    trainer._signal_connector = SignalConnector(trainer)
+    if trains and type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # nobody chose another
+        trainer.strategy.checkpoint_io = WholeCheckpointIO()
+    return trainer
+
+
+def monitor_is_given() -> bool:
+    """Whether the command line names a metric to monitor: one batch of validation, first of all, tells if there is such."""
+    return HydraConfig.initialized() and any(key_of(text).endswith("monitor") for text in HydraConfig.get().overrides.task)
+
+
+class StopsWhenTold(pl.Callback):
+    """Between batches, asks for a SIGTERM that a library swallowed."""
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        stop_if_told()
+
+    def on_validation_batch_start(self, *_: Any, **__: Any) -> None:
+        stop_if_told()
+
+    def on_test_batch_start(self, *_: Any, **__: Any) -> None:
+        stop_if_told()
+
+
+class SignalConnector(_SignalConnector):
+    """Lightning's, which sees to SIGUSR1 under SLURM, but does not come between SIGTERM and who answers it.
+
+    Its own handler would let a stage run on to its next check, and in several processes waits for all of them inside the
+    handler.
+    """
+
+    def register_signal_handlers(self) -> None:
+        answer = signal.getsignal(signal.SIGTERM)
+        super().register_signal_handlers()
+        if answer == signal.SIG_IGN or isinstance(answer, SigtermAnswer):
+            self._register_signal(signal.SIGTERM, answer)
 
 
 def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: Any) -> dict[str, float | None]:
     """Go through the stages; the metrics are those of the evaluations, on the best checkpoint where one was trained."""
-    last = Path(cfg.run_dir) / "checkpoints" / "last.ckpt"
+    folder = Path(cfg.run_dir)
     metrics: dict[str, float | None] = {}
     for stage in cfg.stages:
+        stop_if_told()
         if stage == "fit":
-            resume_from = last if cfg.resume and last.is_file() else None
+            tidy(folder, cfg.resume)
+            resume_from = resume_point(folder) if cfg.resume else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
             metrics |= validation_score(trainer)
         else:

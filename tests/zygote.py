@@ -92,7 +92,9 @@ def become(question: dict, descriptors: list[int]) -> None:
     os.chdir(question["cwd"])
     os.environ.clear()
     os.environ.update(question["environment"])
-    signal.signal(signal.SIGINT, signal.SIG_IGN if question.get("ignores_interrupts") else signal.default_int_handler)
+    ignores = question.get("ignores", [])
+    signal.signal(signal.SIGINT, signal.SIG_IGN if signal.SIGINT in ignores else signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if signal.SIGTERM in ignores else signal.SIG_DFL)
     # What was read from the environment, or drawn, when modules were imported.
     for name in ("headscope.runs.cli", "headscope.runs.ddp"):
         sys.modules[name].SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -105,7 +107,8 @@ class Second:
     def __init__(self, number: int, writing: int, command: list[str], env: dict[str, str], cwd: str | None) -> None:
         self.pid, self.returncode, self._lock = number, None, Lock()
         question = {"words": command[1:], "cwd": cwd or str(Path.cwd()), "environment": dict(env), "own_group": False}
-        question["ignores_interrupts"] = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        stops = (signal.SIGINT, signal.SIGTERM)
+        question["ignores"] = [number for number in stops if signal.getsignal(number) == signal.SIG_IGN]
         with os.fdopen(writing, "w") as stream:
             json.dump(question, stream)
 
@@ -135,7 +138,8 @@ def with_a_second(question: dict) -> dict:
         launcher.subprocess = SimpleNamespace(Popen=partial(Second, number, writing))
         return question
     os.close(writing)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     with os.fdopen(reading) as stream:
         text = stream.read()
     if not text:  # the first has ended without it

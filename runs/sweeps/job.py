@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 
 from headscope.errors import InputError
 from headscope.files import write_json
-from headscope.processes import is_first_process
-from headscope.runs.explain import INTERRUPTED, explain
+from headscope.processes import is_first_process, sole_run
+from headscope.runs.explain import STOPPED_BY, explain
 from headscope.runs.sweeps.launch import FAILURE
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
@@ -38,7 +38,8 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
         return
     if hydra.launcher._target_.rpartition(".")[2] in SHARING_A_MACHINE and cfg.trainer.accelerator != "cpu":
         take_a_gpu(folder.parent)
-    with alone(folder), announced_end(folder.name) as end, (folder / "output.txt").open("w", encoding="utf-8") as output:
+    own_folder = sole_run(folder, wait_as=f"job {folder.name}")  # workers may outlive a sweep that was killed
+    with own_folder, announced_end(folder.name) as end, (folder / "output.txt").open("w", encoding="utf-8") as output:
         (folder / FAILURE).unlink(missing_ok=True)
         try:
             with redirect_stdout(output):
@@ -46,7 +47,7 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
             end["how"] = "done"
         except (Exception, SystemExit) as error:
             status, sentence = explain(error, hydra.overrides.task)
-            if status == INTERRUPTED:
+            if status in STOPPED_BY:
                 raise
             defect = None if sentence else traceback.format_exc()
             end["how"] = sentence or f"{type(error).__name__}: {error} (traceback in {folder / FAILURE})"
@@ -62,18 +63,6 @@ def announced_end(name: str) -> Iterator[dict[str, str]]:
         yield end
     finally:
         print(f"job {name}: {end['how']} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process works in the folder: workers may outlive a sweep that was killed."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"job {folder.name}: waiting for another process that works on it", file=sys.stderr)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def take_a_gpu(folder: Path) -> None:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, InputError
 from headscope.files import read_json, write_json
+from headscope.processes import stop_if_told
 
 FAILURE = "failed.json"
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
@@ -78,6 +79,7 @@ def launch(launcher: Launcher, jobs: Sequence[Job], settings: DictConfig) -> Non
         arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
         launcher.launch(arguments, initial_job_idx=jobs[0].number)
     except Exception as error:
+        stop_if_told()  # processes that SIGTERM ended have not died of their jobs
         if not any(kind.__name__ in DEAD for kind in type(error).__mro__):
             raise LauncherFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
         if len(jobs) == 1:

@@ -1,7 +1,8 @@
 """A sweep: jobs that differ in some overrides, each an ordinary run; stopped and started again, it goes on."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 
 from hydra.core.config_loader import ConfigLoader
@@ -14,9 +15,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, did_you_mean
-from headscope.runs.explain import INTERRUPTED, explain
+from headscope.processes import sole_run
+from headscope.runs.explain import STOPPED_BY, Explained, explain
 from headscope.runs.sweeps.jobs import SweepJobs
-from headscope.runs.sweeps.launch import LauncherFailed, launch
+from headscope.runs.sweeps.launch import Job, LauncherFailed, launch
 from headscope.runs.sweeps.report import report
 from headscope.runs.sweeps.search import GridSearch
 
@@ -29,22 +31,29 @@ def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, argu
     search = build(config.search)
     fixed, swept = split(search, loader, arguments, config.sweep_only)
     jobs = SweepJobs(config, loader, fixed)
-    trouble = None
+    with ExitStack() as stack:
+        trouble = run_batches(search.batches(jobs, swept), jobs, launcher, stack)
+        HydraConfig.instance().set_config(config)
+        report(config, jobs, search, trouble)
+
+
+def run_batches(batches: Iterator[list[Job]], jobs: SweepJobs, launcher: Launcher, stack: ExitStack) -> str | None:
+    """Run the jobs; the sentence of a launcher that gave up. The folder is the sweep's own once the first batch is known."""
     try:
-        for batch in search.batches(jobs, swept):
+        for batch in batches:
+            stack.enter_context(sole_run(jobs.folder))
             (jobs.folder / "results.json").unlink(missing_ok=True)
             jobs.save()
             if batch:
-                launch(launcher, batch, config.hydra.launcher)
+                launch(launcher, batch, jobs.config.hydra.launcher)
     except LauncherFailed as error:
-        trouble = str(error)
+        return str(error)
     except BaseException as error:
-        if explain(error)[0] == INTERRUPTED:
-            print(f"interrupted; the same command with run_dir={jobs.folder} goes on from here.", file=sys.stderr)
-            sys.exit(INTERRUPTED)
+        if (status := explain(error)[0]) in STOPPED_BY:
+            print(f"{STOPPED_BY[status]}; the same command with run_dir={jobs.folder} goes on from here.", file=sys.stderr)
+            raise Explained(status) from error
         raise
-    HydraConfig.instance().set_config(config)
-    report(config, jobs, search, trouble)
+    return None
 
 
 def build(search: DictConfig) -> GridSearch:
