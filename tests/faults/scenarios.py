@@ -112,9 +112,7 @@ class Ended:
         return [line for line in self.err.splitlines() if line.strip() and not re.match(r"job \d+: ", line)]
 
 
-def run(
-    words: list[str], place: Place, fault: Fault | None = None, log: Path | None = None, **more: str | None
-) -> Ended:
+def run(words: list[str], place: Place, fault: Fault | None = None, log: Path | None = None, **more: str | None) -> Ended:
     """train.py with a fault, from start to end; of further environment variables, None takes one away."""
     watched = environment(place.roots, fault, log)
     env = {**os.environ, "HEADSCOPE_CACHE": str(place.cache), "TMPDIR": str(place.temp), **watched, **more}
