@@ -100,24 +100,27 @@ def damage(file: Path, how: Callable[[bytes, random.Random], bytes], draw: rando
 
 OWN = "encoder.name={world}/encoder encoder.sha256=null"
 BANK = "data.train={world}/treebank/train.conllu data.val={world}/treebank/val.conllu data.test={world}/treebank/test.conllu"
-SHORT = f"{OWN} {BANK} data.limit=24 ~figures data.cache=true"
+SHORT = f"{OWN} {BANK} data.limit=12 ~figures data.cache=true"
 ATTENTION = f"experiment=clark_probe_attention {SHORT} trainer.max_epochs=3"
 WORDS = f"experiment=clark_probe_words {SHORT} trainer.max_epochs=3"
 GLUE = "data.task=rte data.dir={world}/glue data.limit=16 ~figures"
 TUNE = f"experiment=kovaleva_glue {OWN} {GLUE} trainer.max_epochs=2 module.lr=1e-3"
-SWEEP = f"-m {ATTENTION} seed=0,1 vectors.path=null,{{world}}/none.txt data.limit=10"
+SWEEP = f"-m {ATTENTION} data.test={{world}}/treebank/test.conllu,{{world}}/none.conllu"  # the second job fails
 RELATIONS = f"experiment=clark_relations {OWN} data.test={{world}}/treebank ~figures"
 ATLAS = f"experiment=atlas only=[text,relations] {OWN} data.limit=6 tuned.name=null data_of.treebank={{world}}/treebank"
-STOP = Fault("rename run/checkpoints/last.ckpt", 2, delay=0.02, signals=KILL)
-# Runs that are made in the folders `run`, `other`; statuses that they may have.
-STAGES: dict[str, list[tuple[str, str]]] = {
+DISABLE_TUNED = f"experiment=kovaleva_disable_heads encoder.name={{world}}/run/model {GLUE}"
+STOP = Fault("rename run/checkpoints/last.ckpt", 2, delay=0.05, signals=KILL)
+STOP_AT_THE_END = Fault("rename run/results.json", signals=KILL)  # all is done but for this file
+# The runs of a stage: command, folder, and what ends it.
+STAGES: dict[str, list[tuple[str, str, Fault | None]]] = {
     "nothing": [],
-    "finished": [(ATTENTION, "run"), (f"{ATTENTION} seed=1", "other")],
-    "stopped": [(WORDS + " vectors.path={world}/vectors.txt", "run")],
-    "tuned": [(TUNE, "run")],
-    "sweep": [(SWEEP, "run")],
-    "relations": [(RELATIONS, "run")],
-    "atlas": [(ATLAS, "run")],
+    "finished": [(ATTENTION, "run", None), (f"{ATTENTION} seed=1", "other", None)],
+    "stopped": [(WORDS + " vectors.path={world}/vectors.txt", "run", STOP)],
+    "tuned": [(TUNE, "run", None)],
+    "disabled": [(TUNE, "run", None), (DISABLE_TUNED, "other", STOP_AT_THE_END)],
+    "sweep": [(SWEEP, "run", None)],
+    "relations": [(RELATIONS, "run", None)],
+    "atlas": [(ATLAS, "run", None)],
 }
 
 
@@ -143,7 +146,8 @@ CLUSTERS = Action(
     f"experiment=clark_clusters {OWN} data.test={{world}}/articles data.limit=6 "
     "analyses.clusters.relations_run={world}/run",
 )
-DISABLE = Action("disable", f"experiment=kovaleva_disable_heads encoder.name={{world}}/run/model {GLUE}")
+DISABLE = Action("disable", DISABLE_TUNED)
+RESUME_DISABLED = Action("resume", f"{DISABLE_TUNED} {RESUME}", "other")
 NEW_PROBE = Action("new run", f"{WORDS} vectors.path={{world}}/vectors.txt")
 NEW_STREAMED = Action("new run", f"{WORDS} vectors.path={{world}}/vectors.txt data.cache=false")
 GZ = Action("new run", f"{WORDS} vectors.path={{world}}/vectors.gz")
@@ -201,6 +205,7 @@ SUBJECTS = (
     Subject("fine-tuned weights", "tuned", "run/model/model.safetensors", (DISABLE, RESUME_TUNED)),
     Subject("fine-tuned config.json", "tuned", "run/model/config.json", (DISABLE, RESUME_TUNED)),
     Subject("fine-tuned tokenizer.json", "tuned", "run/model/tokenizer.json", (DISABLE, RESUME_TUNED)),
+    Subject("parts of disabling", "disabled", "other/**/*.npz", (RESUME_DISABLED,)),
     Subject("weight change", "nothing", "patterns/mrpc.safetensors", (CHANGED,)),
     Subject("pattern network", "nothing", "patterns/pattern_cnn.safetensors", (NETWORK,)),
     Subject("labels", "nothing", "patterns/labels.csv", (LABELS,)),
@@ -240,14 +245,12 @@ class World:
     @cache  # noqa: B019 - as long as the tests
     def stage(self, name: str) -> Path:
         """A copy of the world after the runs of a stage."""
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
         if name == "nothing":
             make_inputs(self.folder)
         else:
-            shutil.copytree(self.stage("nothing"), self.folder)
-        for words, folder in STAGES[name]:
-            fault, expected = (STOP, -KILL[0]) if name == "stopped" else (None, 1 if name == "sweep" else 0)
+            self.put_back("nothing")
+        for words, folder, fault in STAGES[name]:
+            expected = -KILL[0] if fault else 1 if name == "sweep" else 0
             ended = self.run(words, folder, fault)
             if ended.status != expected:
                 raise RuntimeError(f"{name}: expected status {expected}, found {ended.status}\n{ended.err}")
@@ -323,12 +326,12 @@ def classify(
 def draw_trials(count: int, seed: int, world: World, subjects: tuple[Subject, ...] = SUBJECTS) -> Iterator[Trial]:
     """Every subject in turn, with its actions and all kinds of damage in turn, in an order that the seed decides."""
     draw = random.Random(seed)
-    present = [subject for subject in subjects if world.files(subject)]
-    orders = {subject: draw.sample(DAMAGES, len(DAMAGES)) for subject in present}
-    for number in range(count):
-        turn, subject = number // len(present), present[number % len(present)]
-        how = orders[subject][turn % len(DAMAGES)]
-        yield Trial(subject, how, subject.actions[turn % len(subject.actions)], draw.getrandbits(32))
+    orders = {subject: draw.sample(DAMAGES, len(DAMAGES)) for subject in subjects}
+    seeds = [draw.getrandbits(32) for _ in range(count)]
+    turns = ((turn, subject) for turn in range(count) for subject in subjects if world.files(subject))
+    for (turn, subject), own_seed in zip(turns, seeds, strict=False):
+        how, action = orders[subject][turn % len(DAMAGES)], subject.actions[turn % len(subject.actions)]
+        yield Trial(subject, how, action, own_seed)
 
 
 def main() -> int:
@@ -336,9 +339,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--subject", help="of that name only", choices=[one.name for one in SUBJECTS])
+    parser.add_argument("--subject", help="these only", nargs="*", choices=[one.name for one in SUBJECTS])
     options = parser.parse_args()
-    chosen = tuple(one for one in SUBJECTS if options.subject in (None, one.name))
+    chosen = tuple(one for one in SUBJECTS if not options.subject or one.name in options.subject)
     verdicts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="damage-") as base:
         world = World(Path(base))

@@ -192,7 +192,9 @@ FOLDERS += [(judge_no_home, "home")]
 
 def main() -> int:
     """Print a table of all cases; the status is 1 where one failed."""
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="cases whose name holds this", default="")
+    options = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="disk-") as base:
         workshop = Workshop(Path(base))
@@ -201,6 +203,7 @@ def main() -> int:
         cases += [
             (f"{judge.__name__.removeprefix('judge_').replace('_', ' ')}: {root}", judge, root) for judge, root in FOLDERS
         ]
+        cases = [case for case in cases if options.only in case[0]]
         try:
             for name, judge, case in cases:
                 problems = judge(case, workshop)

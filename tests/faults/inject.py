@@ -12,6 +12,7 @@ import re
 import runpy
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -119,6 +120,7 @@ def main() -> None:
     if plan["log"]:
         atexit.register(lambda: Path(plan["log"]).write_text(json.dumps(watch.counts)))
     sys.argv = sys.argv[1:]
+    tempfile.tempdir = None  # asked for anew, in the environment of this program
     sys.addaudithook(watch)
     if fault and fault.event is None:
         watch.strike()

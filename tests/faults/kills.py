@@ -90,9 +90,9 @@ def last_line(ended: Ended) -> str:
     return ended.lines[-1][:200] if ended.lines else "(silent)"
 
 
-def draw_fault(scenario: Scenario, undisturbed: Undisturbed, draw: random.Random) -> Fault:
+def draw_fault(undisturbed: Undisturbed, draw: random.Random, among: tuple[tuple[int, ...], ...] = SIGNALS) -> Fault:
     """A signal at an event, each name as likely as any other, or one time in four at any moment."""
-    signals = draw.choice(SIGNALS)
+    signals = draw.choice(among)
     if draw.random() < 0.25:
         return Fault(None, delay=round(draw.uniform(0.02, 0.98) * undisturbed.seconds, 3), signals=signals)
     event = draw.choice(sorted(undisturbed.events))
@@ -100,13 +100,19 @@ def draw_fault(scenario: Scenario, undisturbed: Undisturbed, draw: random.Random
     return Fault(event, occurrence, draw.choice(DELAYS), signals)
 
 
-def draw_trials(count: int, seed: int, workshop: Workshop, scenarios: tuple[Scenario, ...] = SCENARIOS) -> Iterator[Trial]:
+def draw_trials(
+    count: int,
+    seed: int,
+    workshop: Workshop,
+    scenarios: tuple[Scenario, ...] = SCENARIOS,
+    signals: tuple[tuple[int, ...], ...] = SIGNALS,
+) -> Iterator[Trial]:
     """Trials over all scenarios in turn; some are killed again while they go on, some have their folder moved."""
     draw = random.Random(seed)
     for number in range(count):
         scenario = scenarios[number % len(scenarios)]
         undisturbed = workshop.undisturbed(scenario)
-        faults = tuple(draw_fault(scenario, undisturbed, draw) for _ in range(draw.choice((1, 1, 1, 2, 3))))
+        faults = tuple(draw_fault(undisturbed, draw, signals) for _ in range(draw.choice((1, 1, 1, 2, 3))))
         yield Trial(scenario, faults, moved=draw.random() < 0.2)
 
 
@@ -125,14 +131,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scenario", help="of that name only", choices=[one.name for one in SCENARIOS])
+    parser.add_argument("--signal", help="that one only", choices=[signal_names(one) for one in dict.fromkeys(SIGNALS)])
     options = parser.parse_args()
+    signals = tuple(one for one in SIGNALS if options.signal in (None, signal_names(one)))
     chosen = tuple(one for one in SCENARIOS if options.scenario in (None, one.name))
     failed = 0
     with tempfile.TemporaryDirectory(prefix="kills-") as base:
         workshop = Workshop(Path(base))
         print("scenario | signal | event | statuses | resumed equal")
         try:
-            for trial in draw_trials(options.count, options.seed, workshop, chosen):
+            for trial in draw_trials(options.count, options.seed, workshop, chosen, signals):
                 verdict = judge(trial, workshop)
                 failed += bool(verdict.problems)
                 print(row(trial, verdict), flush=True)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import BertConfig, BertModel
+from transformers.utils.logging import disable_progress_bar
 
 from headscope.files import file_sha256, packaged_folder
 from tests.commands import Command
@@ -41,6 +42,7 @@ DRAFT = re.compile(r"^\.[0-9a-f]{32}\.")
 
 def make_inputs(folder: Path) -> Path:
     """An encoder, vectors in three formats, and copies of the samples, in a folder of their own."""
+    disable_progress_bar()
     with torch.random.fork_rng():
         torch.manual_seed(0)
         BertModel(BertConfig(**SMALL)).save_pretrained(folder / "encoder")
@@ -199,13 +201,13 @@ class Scenario:
 
 
 OWN = "encoder.name={inputs}/encoder encoder.sha256=null"
-PROBE = f"experiment=clark_probe_words {OWN} vectors.path={{inputs}}/vectors.txt data.limit=24 trainer.max_epochs=4 ~figures"
+PROBE = f"experiment=clark_probe_words {OWN} vectors.path={{inputs}}/vectors.txt data.limit=16 trainer.max_epochs=4 ~figures"
 SCENARIOS = (
     Scenario("probe", f"{PROBE} data.cache=true"),
     Scenario("probe-elsewhere", f"{PROBE} data.cache=true", elsewhere=True),
     Scenario(
         "fine-tuning",
-        f"experiment=kovaleva_glue {OWN} data.task=rte data.limit=24 trainer.max_epochs=3 module.lr=1e-3 ~figures",
+        f"experiment=kovaleva_glue {OWN} data.task=rte data.limit=16 trainer.max_epochs=3 module.lr=1e-3 ~figures",
     ),
     Scenario("disabling", "experiment=kovaleva_disable_heads encoder.name={tuned} data.task=rte data.limit=16"),
     Scenario("sieves", f"experiment=pande_sieves data=treebank_tokens {OWN} parser=null data.limit=12"),
