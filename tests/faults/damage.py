@@ -3,10 +3,12 @@
 `python -m tests.faults.damage --count 200 --seed 0` damages every kind of file that a run reads or leaves, does what reads
 it, and prints what came of it: `refused` (one sentence that names the file), `told` (a warning that does), `harmless` (the
 same numbers), `recorded` (a new run on other input, with another checksum in results.json). All else is a failure: SILENT
-(other numbers, and nothing said), TRACEBACK, UNNAMED (an error that does not name the file), CRASH and HANG.
+(other numbers, and nothing said), OTHER NUMBERS (though a warning says that all is well again), TRACEBACK, UNNAMED (an error
+that does not name the file), CRASH and HANG.
 """
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -109,7 +111,7 @@ SWEEP = f"-m {ATTENTION} data.test={{world}}/treebank/test.conllu,{{world}}/none
 RELATIONS = f"experiment=clark_relations {OWN} data.test={{world}}/treebank ~figures"
 ATLAS = f"experiment=atlas only=[text,relations] {OWN} data.limit=6 tuned.name=null data_of.treebank={{world}}/treebank"
 DISABLE_TUNED = f"experiment=kovaleva_disable_heads encoder.name={{world}}/run/model {GLUE}"
-STOP = Fault("rename run/checkpoints/last.ckpt", 2, delay=0.05, signals=KILL)
+STOP = Fault("(rename|link) run/checkpoints/last.ckpt", pattern=True, occurrence=2, delay=0.05, signals=KILL)
 STOP_AT_THE_END = Fault("rename run/results.json", signals=KILL)  # all is done but for this file
 # The runs of a stage: command, folder, and what ends it.
 STAGES: dict[str, list[tuple[str, str, Fault | None]]] = {
@@ -294,7 +296,8 @@ def judge(trial: Trial, world: World) -> tuple[str, str, Path]:
     world.put_back(trial.subject.stage)
     damage(file, trial.how, draw)
     ended = world.run(trial.action.words, trial.action.folder)
-    said = [line for line in ended.lines if line not in before[0].lines]
+    usual = before[0].err.splitlines()
+    said = [line for line in ended.err.splitlines() if line.strip() and line not in usual]
     verdict = classify(ended, said, file, world.folder / trial.action.folder, before)
     return verdict, said[-1][:220] if said else "", file
 
@@ -313,14 +316,14 @@ def classify(
     if ended.status != before[0].status:
         return "refused" if names and ended.status in (1, 2) else "UNNAMED"
     try:
-        found = outcome(folder)
-    except (ValueError, OSError):  # what lies in its folder is still damaged, though the command is content
-        return "told" if names else "SILENT"
-    if names:
-        return "told"
-    if not list(differences(before[1], found)):
-        return "harmless"
-    return "recorded" if folder.name == "new" and checksums(folder) != before[2] else "SILENT"
+        same = not list(differences(before[1], outcome(folder)))
+    except (ValueError, AttributeError, OSError, csv.Error):  # what lies in its folder is still damaged
+        same = False
+    if same:
+        return "told" if names else "harmless"
+    if folder.name != "new":
+        return "OTHER NUMBERS" if names else "SILENT"
+    return "told" if names else "recorded" if checksums(folder) != before[2] else "SILENT"
 
 
 def draw_trials(count: int, seed: int, world: World, subjects: tuple[Subject, ...] = SUBJECTS) -> Iterator[Trial]:

@@ -40,9 +40,10 @@ BETWEEN_SIGNALS = 0.1  # seconds
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens, and when: at the n-th event of that name, or at the start, and so many seconds later."""
+    """What happens, and when: at the n-th event of that name or pattern, or at the start, and so many seconds later."""
 
     event: str | None = None
+    pattern: bool = False  # the event is a regular expression
     occurrence: int = 1
     delay: float = 0.0
     signals: tuple[int, ...] = ()
@@ -66,14 +67,17 @@ class Watch:
     def __init__(self, roots: Mapping[str, str], fault: Fault | None) -> None:
         self.roots, self.fault = dict(roots), fault
         self.counts: Counter[str] = Counter()
+        self.matches = 0
         self.full: str | None = None  # the root in which nothing can be written any more
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in VERBS or (name := self.name_of(event, arguments)) is None:
             return
         self.counts[name] += 1
-        if self.fault and name == self.fault.event and self.counts[name] == self.fault.occurrence:
-            self.strike()
+        if self.fault and self.fault.event and self.is_it(name):
+            self.matches += 1
+            if self.matches == self.fault.occurrence:
+                self.strike()
         if self.full and name.startswith(f"write {self.full}/"):
             assert self.fault
             raise OSError(self.fault.error, os.strerror(self.fault.error), str(arguments[0]))
@@ -93,6 +97,11 @@ class Watch:
                     inside = pattern.sub(instead, inside)
                 return f"{verb} {root}/{inside}"
         return None
+
+    def is_it(self, name: str) -> bool:
+        """Whether an event is the one at which the fault comes."""
+        assert self.fault and self.fault.event
+        return bool(re.fullmatch(self.fault.event, name)) if self.fault.pattern else name == self.fault.event
 
     def strike(self) -> None:
         """Let the fault happen."""

@@ -1,7 +1,6 @@
 """Killed runs go on to the numbers of an undisturbed one; a few of the many of `python -m tests.faults.kills`."""
 
 import json
-import re
 import signal
 
 import pytest
@@ -72,9 +71,7 @@ def test_what_differs_is_named():
     ],
 )
 def test_a_killed_run_goes_on_to_the_same_numbers(workshop, scenario, event, occurrence, signals, moved):
-    events = workshop.undisturbed(named(scenario)).events
-    (name,) = (one for one in events if re.fullmatch(event, one))
-    trial = Trial(named(scenario), (Fault(name, occurrence, signals=signals),), moved)
+    trial = Trial(named(scenario), (Fault(event, pattern=True, occurrence=occurrence, signals=signals),), moved)
     verdict = judge(trial, workshop)
     assert not verdict.problems, row(trial, verdict)
     assert verdict.statuses[0] != 0
