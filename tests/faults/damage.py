@@ -111,15 +111,14 @@ SWEEP = f"-m {ATTENTION} data.test={{world}}/treebank/test.conllu,{{world}}/none
 RELATIONS = f"experiment=clark_relations {OWN} data.test={{world}}/treebank ~figures"
 ATLAS = f"experiment=atlas only=[text,relations] {OWN} data.limit=6 tuned.name=null data_of.treebank={{world}}/treebank"
 DISABLE_TUNED = f"experiment=kovaleva_disable_heads encoder.name={{world}}/run/model {GLUE}"
-STOP = Fault("(rename|link) run/checkpoints/last.ckpt", pattern=True, occurrence=2, delay=0.05, signals=KILL)
-STOP_AT_THE_END = Fault("rename run/results.json", signals=KILL)  # all is done but for this file
+STOP = Fault("rename run/results.json", signals=KILL)  # all checkpoints are there, and nothing but this file is missing
 # The runs of a stage: command, folder, and what ends it.
 STAGES: dict[str, list[tuple[str, str, Fault | None]]] = {
     "nothing": [],
     "finished": [(ATTENTION, "run", None), (f"{ATTENTION} seed=1", "other", None)],
     "stopped": [(WORDS + " vectors.path={world}/vectors.txt", "run", STOP)],
     "tuned": [(TUNE, "run", None)],
-    "disabled": [(TUNE, "run", None), (DISABLE_TUNED, "other", STOP_AT_THE_END)],
+    "disabled": [(TUNE, "run", None), (DISABLE_TUNED, "other", STOP)],
     "sweep": [(SWEEP, "run", None)],
     "relations": [(RELATIONS, "run", None)],
     "atlas": [(ATLAS, "run", None)],
