@@ -34,7 +34,8 @@ VERBS = {
     "shutil.move": ("move", 1),
     "shutil.rmtree": ("remove", 0),
 }
-RANDOM_NAMES = ((re.compile(r"[0-9a-f]{32}"), "*"), (re.compile(r"\btmp\w{8}\b"), "tmp*"))
+# In the names of drafts, of stored maps, of temporary files, and of the one by which Python tries the folder of those.
+RANDOM_NAMES = (re.compile(r"[0-9a-f]{32}"), re.compile(r"\btmp\w{8}\b"), re.compile(r"(?<=^temp/)\w{8}$"))
 BETWEEN_SIGNALS = 0.1  # seconds
 
 
@@ -92,10 +93,10 @@ class Watch:
         text = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - Path would ask the file system, and so this hook
         for root, folder in self.roots.items():
             if text.startswith(folder + os.sep):
-                inside = text[len(folder) + 1 :]
-                for pattern, instead in RANDOM_NAMES:
-                    inside = pattern.sub(instead, inside)
-                return f"{verb} {root}/{inside}"
+                name = f"{root}/{text[len(folder) + 1 :]}"
+                for pattern in RANDOM_NAMES:
+                    name = pattern.sub("*", name)
+                return f"{verb} {name}"
         return None
 
     def is_it(self, name: str) -> bool:
