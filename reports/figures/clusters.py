@@ -29,6 +29,8 @@ MOSTLY = {
 BROAD_SHARE = 0.1  # the heads of highest entropy that count as broad
 OTHER = "#BBBBBB"
 MOST_NAMED = 30
+RING = "ring: best head of a relation"
+NOTE = "Heads that attend alike are near each other. Broad: the tenth of the heads with the highest entropy."
 Head = tuple[int, int]
 Places = Mapping[Head, tuple[float, float]]
 
@@ -41,15 +43,12 @@ def head_plane(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str,
     groups, relations = behaviours(values), relations_of(results.tables.get("marked_relations", []))
     side = min(80.0, (page_width(results) - 16) / 2)
     listed = wrapped(relation_list(relations), page_width(results) - 4, SMALL)
-    notes = [
-        "Heads that attend alike are near each other; the axes have no unit. Broad: the tenth of the heads with the highest entropy.",
-        *([listed] if listed else []),
-    ]
+    notes = [NOTE, *([listed] if listed else [])]
     drawn = sheet(results, "Heads by how alike they attend", 2 * side + 16, side + 8 + 4 * (3 + len(groups) // 3), notes)
     left, right = drawn.body.subplots(1, 2)
     draw_layers(drawn, left, places)
-    mark_relations(right, places, relations)
     draw_behaviour(right, places, groups)
+    mark_relations(right, places, relations)
     legend_below(drawn, right.get_legend_handles_labels()[0], "heads that give over half of their attention to")
     middle, reach = limits(places.values())
     for axes in (left, right):
@@ -112,7 +111,13 @@ def relations_of(rows: Sequence[Row]) -> dict[Head, list[str]]:
 def mark_relations(axes: Axes, places: Places, names: Mapping[Head, Sequence[str]]) -> None:
     """A ring at each relation head that is on the plane."""
     if here := [places[head] for head in names if head in places]:
-        ring = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.7, "label": "ring: best head of a relation"}
+        ring = {
+            "facecolors": "none",
+            "edgecolors": "black",
+            "linewidths": 0.7,
+            "zorder": 0.5,
+            "label": RING,
+        }
         axes.scatter(*zip(*here, strict=True), s=42, **ring)
 
 

@@ -32,12 +32,11 @@ def layer_bars(results: RunResults, title: str, label: str, rows: Sequence[Row],
     axes = drawn.body.subplots()
     ends = [[max(0, row["change"] - row["low"]) for row in rows], [max(0, row["high"] - row["change"]) for row in rows]]
     style = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": "#444444"}
-    bars = axes.barh(
-        [row["layer"] for row in rows], [row["change"] for row in rows], 0.7, color=OURS, xerr=ends, error_kw=style
-    )
+    layers, changes = ([row[key] for row in rows] for key in ("layer", "change"))
+    bars = axes.barh(layers, changes, 0.7, color=OURS, xerr=ends, error_kw=style)
     for bar, row in zip(bars, rows, strict=True):
         bar.set_alpha(1.0 if differs(row) else 0.35)
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_yticks([row["layer"] for row in rows])
+    axes.set_yticks(layers)
     axes.set(xlabel=label, ylabel="layer", ylim=(len(rows) + 0.6, 0.4))
     return drawn

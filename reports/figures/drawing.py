@@ -112,10 +112,18 @@ def caption(results: RunResults) -> str:
     """The model, the data and how many inputs, as far as they are known."""
     provenance = results.provenance
     names = [model_name(one) for one in (provenance.encoder, provenance.tuned_encoder) if one and one.get("name")]
-    data = data_name([Path(file) for file in provenance.data])
+    data = data_name(tested_files(results))
     count = inputs(results)
     parts = [" and ".join(names), f"on {data}" if data else "", f"(n\u00a0=\u00a0{count:,})" if count else ""]
     return " ".join(part for part in parts if part)
+
+
+def tested_files(results: RunResults) -> list[Path]:
+    """The files that the numbers are about: where nothing was trained, the training data only if it was what was tested."""
+    provenance, files = results.provenance, [Path(file) for file in results.provenance.data]
+    on_train = (provenance.config.get("data") or {}).get("test_on") == "train"
+    tested = [file for file in files if (file.stem == "train") == on_train]
+    return tested if tested and set(provenance.examples) == {"test"} else files
 
 
 def inputs(results: RunResults) -> int | None:
@@ -225,14 +233,9 @@ def scale_of(values: Sequence[float | None], from_zero: bool = False, difference
     known = [value for value in values if value is not None]
     largest = max(map(abs, known), default=1.0) or 1.0
     if difference or min(known, default=0.0) < 0:
-        return {"cmap": colours("PuOr"), "norm": Normalize(-largest, largest)}
+        return {"cmap": matplotlib.colormaps["PuOr"].with_extremes(bad=UNDEFINED), "norm": Normalize(-largest, largest)}
     least = 0.0 if from_zero or len(set(known)) < 2 else min(known)
-    return {"cmap": colours("viridis"), "norm": Normalize(least, largest)}
-
-
-def colours(name: str) -> Any:
-    """A colour map in which what is not defined is grey."""
-    return matplotlib.colormaps[name].with_extremes(bad=UNDEFINED)
+    return {"cmap": matplotlib.colormaps["viridis"].with_extremes(bad=UNDEFINED), "norm": Normalize(least, largest)}
 
 
 def draw_grid(axes: Axes, cells: Cells, cell: float, **scale: Any) -> AxesImage:

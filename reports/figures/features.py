@@ -41,10 +41,8 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
             for model, grids in own.items():
                 if grids:
                     # Both models on one scale, so that their figures can be laid side by side.
-                    compared = (
-                        grids if model == "change_" else {**own[""], **{f"tuned_{n}": g for n, g in own["tuned_"].items()}}
-                    )
-                    values = [value for grid in compared.values() for value in grid.values()]
+                    compared = [grids] if model == "change_" else [own[""], own["tuned_"]]
+                    values = [value for some in compared for grid in some.values() for value in grid.values()]
                     about = title.format("special tokens" if special else "linguistic features") + MODELS[model]
                     name = f"features_{'special_' if special else ''}{model}{prefix}".rstrip("_")
                     yield name, panels_of(results, grids, about, values, change=model == "change_")

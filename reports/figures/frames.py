@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, Sheet, add_bar, colours, legend_below, sheet, written
+from headscope.reports.figures.drawing import COLOURS, Sheet, add_bar, legend_below, sheet, written
 
 MARKS = {"target": COLOURS[1], "element": COLOURS[0]}
 CELL = 4.2
@@ -22,7 +22,7 @@ def example_maps(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
         title = f"Attention of head {example['head']} in a sentence with the frame {example['frame']}"
         drawn = sheet(results, title, side + 48, side + 26)
         axes = drawn.body.subplots()
-        image = axes.imshow(example["attention"], cmap=colours("viridis"), vmin=0, aspect="auto", interpolation="none")
+        image = axes.imshow(example["attention"], cmap="viridis", vmin=0, aspect="auto", interpolation="none")
         axes.set_xticks(range(len(tokens)), tokens, rotation=90)
         axes.set_yticks(range(len(tokens)), tokens)
         axes.set(xlabel="attends to", ylabel="from")

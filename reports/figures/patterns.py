@@ -97,11 +97,10 @@ def tasks_side_by_side(results: RunResults, rows: Sequence[Row]) -> Sheet:
     several = len({row["model"] for row in rows}) > 1
     drawn = sheet(results, "Patterns of all maps, by task", 30 + 15 * len(rows), 72)
     axes = drawn.body.subplots()
-    stacked(
-        axes,
-        [f"{task_name(row['task'])}\n{readable(row['model'])}" if several else task_name(row["task"]) for row in rows],
-        rows,
-    )
+    names = [task_name(row["task"]) + (f", {readable(row['model'])}" if several else "") for row in rows]
+    stacked(axes, names, rows)
+    if max(text_width(name, SMALL) for name in names) > (drawn.width - 16) / len(rows):
+        axes.tick_params(axis="x", rotation=90)
     bounds = [(index, row["heterogeneous, published bound"]) for index, row in enumerate(rows)]
     known = [(index, bound) for index, bound in bounds if bound is not None]
     for index, bound in known:

@@ -36,7 +36,7 @@ def relation_chart(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[
     if not rows:
         return
     places = range(len(rows))
-    drawn = sheet(results, "Best head of each relation", 140, 18 + 4 * len(rows), ["Lines are 95 % intervals."])
+    drawn = sheet(results, "Best head of each relation", 140, 18 + max(36, 4 * len(rows)), ["Lines are 95 % intervals."])
     axes = drawn.body.subplots()
     axes.hlines(places, [row["low"] for row in rows], [row["high"] for row in rows], color=COLOURS[0], linewidth=1.4)
     offset_marks: Any = {"facecolors": "none", "edgecolors": COLOURS[6], "marker": "s", "s": 14, "linewidths": 0.8}
