@@ -107,6 +107,7 @@ class FrameHeads(DrawsMaps):
                 "head": name,
                 "frame": first.title,
                 "tokens": list(first.tokens),
+                "marked": {part: list(tokens) for part, tokens in first.marked.items()},
                 "attention": self.drawn_map(0, name)[:size, :size].tolist(),
             }
             for name in sorted(heads)

@@ -70,6 +70,7 @@ class FrameDataModule(AttentionDataModule):
                 index,
                 tuple(tokenizer.convert_ids_to_tokens(item.input_ids.tolist())),
                 title=item.example.annotation.frame,
+                marked=ends_of(item.example.gold["links"]),
             )
             for index, item in enumerate(items)
         )
@@ -90,6 +91,12 @@ class FrameDataModule(AttentionDataModule):
         )
         with_links = Example((example.text,), {"links": links}, example)
         return Encoded(with_links, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
+
+
+def ends_of(links: np.ndarray) -> dict[str, tuple[int, ...]]:
+    """The tokens of target and elements of links, which are pairs of a target's token and an element's, flattened."""
+    pairs = links.reshape(-1, 2).T.tolist()
+    return {name: tuple(dict.fromkeys(tokens)) for name, tokens in zip(("target", "element"), pairs, strict=True)}
 
 
 def tokens_of(span: Span, encoding: BatchEncoding) -> list[int]:

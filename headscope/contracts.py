@@ -65,7 +65,8 @@ class EncoderSpec:
 class DrawnInput:
     """An input whose maps are kept for a picture: its index in the test part, its words or tokens, and their annotation.
 
-    Governors are the indices of the words' syntactic heads from 1, 0 for ROOT; relations index `Facts.relations`.
+    Governors are the indices of the words' syntactic heads from 1, 0 for ROOT; relations index `Facts.relations`; `marked`
+    are the indices of tokens that have a part in what is looked for, by that part, such as target and element.
     """
 
     index: int
@@ -73,6 +74,7 @@ class DrawnInput:
     governors: tuple[int, ...] = ()
     relations: tuple[int, ...] = ()
     title: str = ""
+    marked: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 @dataclass(frozen=True)

@@ -52,3 +52,12 @@ def require_limit(limit: object) -> None:
     """Refuse a number of examples that is none."""
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise ConfigError(f"data.limit={limit}: expected a whole number from 1, or null for all.")
+
+
+def require_figure_width(width: object) -> float:
+    """The width of figures in millimetres; refuse one on which text could not be read, or that no paper has."""
+    if not isinstance(width, int | float) or not 80 <= width <= 400:
+        raise ConfigError(
+            f"figure_width={width}: expected millimetres from 80 to 400, such as 89 (a column) or 183 (a page)."
+        )
+    return float(width)

@@ -19,7 +19,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, require_figure_width
 from headscope.files import files_sha256, read_json, write_csv, write_json
 from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, RESULTS, finished_results
@@ -237,6 +237,7 @@ class OpenRun:
     """A run whose loggers are open; `finish` ends it."""
 
     def __init__(self, cfg: DictConfig) -> None:
+        require_figure_width(cfg.figure_width)  # before any work is done
         self.cfg, self.folder = cfg, Path(cfg.run_dir)
         self.loggers: list[Logger] = [instantiate(one, _convert_="all") for one in (cfg.get("logger") or {}).values()]
         # None in any process but the first: one entry for all.

@@ -1,14 +1,23 @@
 """Heads in the plane, near where they attend alike (Clark, Figure 6)."""
 
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, MARKERS, save
+from headscope.contracts import Row, RunResults, head_name
+from headscope.reports.figures.drawing import (
+    COLOURS,
+    MARKERS,
+    SMALL,
+    Sheet,
+    cells_by_quantity,
+    legend_below,
+    page_width,
+    sheet,
+    wrapped,
+    written,
+)
+from headscope.reports.figures.labels import name_points
 
 MOSTLY = {
     "previous token": "attention_to_previous",
@@ -19,46 +28,45 @@ MOSTLY = {
 }
 BROAD_SHARE = 0.1  # the heads of highest entropy that count as broad
 OTHER = "#BBBBBB"
+MOST_NAMED = 30
+RING = "ring: best head of a relation"
+NOTE = "Heads that attend alike are near each other. Broad: the tenth of the heads with the highest entropy."
 Head = tuple[int, int]
+Places = Mapping[Head, tuple[float, float]]
 
 
-def head_plane(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+@written
+def head_plane(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """The same plane twice, coloured by layer and marked by behaviour; relation heads by name, where they are known."""
-    values = by_quantity(heads)
-    places = {head: (x, values["mds_y"][head]) for head, x in values["mds_x"].items()}
-    relations = relations_of(results.tables.get("marked_relations", []))
-    ratios = [1.15, 1, 0.75] if relations else [1.15, 1]
-    figure, (left, right, *text) = pyplot.subplots(1, len(ratios), figsize=(3.9 * sum(ratios), 4.4), width_ratios=ratios)
-    draw_layers(left, places)
+    values = cells_by_quantity(heads)
+    places = {head: (float(x or 0), float(values["mds_y"][head] or 0)) for head, x in values["mds_x"].items()}
+    groups, relations = behaviours(values), relations_of(results.tables.get("marked_relations", []))
+    side = min(80.0, (page_width(results) - 16) / 2)
+    listed = wrapped(relation_list(relations), page_width(results) - 4, SMALL)
+    notes = [NOTE, *([listed] if listed else [])]
+    drawn = sheet(results, "Heads by how alike they attend", 2 * side + 16, side + 8 + 4 * (3 + len(groups) // 3), notes)
+    left, right = drawn.body.subplots(1, 2)
+    draw_layers(drawn, left, places)
+    draw_behaviour(right, places, groups)
     mark_relations(right, places, relations)
-    draw_behaviour(right, places, behaviours(values))
-    for axes in text:
-        list_relations(axes, relations)
+    legend_below(drawn, right.get_legend_handles_labels()[0], "heads that give over half of their attention to")
     middle, reach = limits(places.values())
     for axes in (left, right):
-        axes.set(
-            xticks=[], yticks=[], xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach)
-        )
-        axes.set_aspect("equal")
-    save(figure, folder, "clusters")
+        axes.set(xticks=[], yticks=[])
+        axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
+    notable = list(dict.fromkeys([*relations, *(head for chosen in groups.values() for head in chosen)]))[:MOST_NAMED]
+    named = {head_name(*head): places[head] for head in notable if head in places}
+    name_points(right, named, list(places.values()))
+    yield "clusters", drawn
 
 
 def limits(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], float]:
     """The middle of a square around all points, and how far it reaches."""
-    ends = [(min(axis), max(axis)) for axis in zip(*points, strict=True)]
-    middle = tuple((low + high) / 2 for low, high in ends)
-    return middle, 0.55 * max(high - low for low, high in ends)
+    (left, right), (low, high) = ((min(axis), max(axis)) for axis in zip(*points, strict=True))
+    return ((left + right) / 2, (low + high) / 2), 0.55 * max(right - left, high - low)
 
 
-def by_quantity(heads: Sequence[Row]) -> dict[str, dict[Head, float]]:
-    """The values of each quantity by head."""
-    found: dict[str, dict[Head, float]] = {}
-    for row in heads:
-        found.setdefault(row["quantity"], {})[row["layer"], row["head"]] = row["value"]
-    return found
-
-
-def behaviours(values: Mapping[str, Mapping[Head, float]]) -> dict[str, list[Head]]:
+def behaviours(values: Mapping[str, Mapping[Head, float | None]]) -> dict[str, list[Head]]:
     """The heads that give over half of their attention to one thing, and the broadest of the others."""
     mostly = {
         name: [head for head, value in values[quantity].items() if value is not None and value > 0.5]
@@ -71,21 +79,22 @@ def behaviours(values: Mapping[str, Mapping[Head, float]]) -> dict[str, list[Hea
     return mostly | {"broad": [head for head in broadest if head not in taken]}
 
 
-def draw_layers(axes: Axes, places: Mapping[Head, tuple[float, float]]) -> None:
+def draw_layers(drawn: Sheet, axes: Axes, places: Places) -> None:
     """Colour by layer."""
-    points = axes.scatter(*zip(*places.values(), strict=True), c=[layer for layer, _ in places], cmap="viridis", s=22)
-    axes.figure.colorbar(points, ax=axes, label="layer", shrink=0.8, ticks=sorted({layer for layer, _ in places}))
+    layers = sorted({layer for layer, _ in places})
+    points = axes.scatter(*zip(*places.values(), strict=True), c=[layer for layer, _ in places], cmap="viridis", s=14)
+    drawn.body.colorbar(points, ax=axes, label="layer", aspect=30, ticks=layers[:: 1 + len(layers) // 13])
     axes.set_title("by layer")
 
 
-def draw_behaviour(axes: Axes, places: Mapping[Head, tuple[float, float]], groups: Mapping[str, Sequence[Head]]) -> None:
+def draw_behaviour(axes: Axes, places: Places, groups: Mapping[str, Sequence[Head]]) -> None:
     """Mark by behaviour; heads without one stay grey."""
-    axes.scatter(*zip(*places.values(), strict=True), color=OTHER, s=12, label="other")
+    axes.scatter(*zip(*places.values(), strict=True), color=OTHER, s=8, label="none of these")
     for index, (name, chosen) in enumerate(groups.items()):
         if chosen:
             points = zip(*(places[head] for head in chosen), strict=True)
-            axes.scatter(*points, s=28, color=COLOURS[index], marker=MARKERS[index], label=f"{name} ({len(chosen)})")
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, frameon=False)
+            label = f"{'none of these, but broad' if name == 'broad' else name} ({len(chosen)})"
+            axes.scatter(*points, s=18, color=COLOURS[index], marker=MARKERS[index], label=label)
     axes.set_title("by behaviour")
 
 
@@ -99,20 +108,20 @@ def relations_of(rows: Sequence[Row]) -> dict[Head, list[str]]:
     return dict(sorted(found.items()))
 
 
-def mark_relations(axes: Axes, places: Mapping[Head, tuple[float, float]], names: Mapping[Head, Sequence[str]]) -> None:
-    """A ring and its number at each relation head that is on the plane."""
-    here = [head for head in names if head in places]
-    if here:
-        ring = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.7, "label": "finds a relation"}
-        axes.scatter(*zip(*(places[head] for head in here), strict=True), s=50, **ring)
-    for head in here:
-        axes.annotate("-".join(map(str, head)), places[head], fontsize=6, xytext=(4, 3), textcoords="offset points")
+def mark_relations(axes: Axes, places: Places, names: Mapping[Head, Sequence[str]]) -> None:
+    """A ring at each relation head that is on the plane."""
+    if here := [places[head] for head in names if head in places]:
+        ring = {
+            "facecolors": "none",
+            "edgecolors": "black",
+            "linewidths": 0.7,
+            "zorder": 0.5,
+            "label": RING,
+        }
+        axes.scatter(*zip(*here, strict=True), s=42, **ring)
 
 
-def list_relations(axes: Axes, names: Mapping[Head, Sequence[str]]) -> None:
-    """The relations of each numbered head, in words."""
-    lines = [f"{layer}-{head}  {', '.join(found)}" for (layer, head), found in names.items()]
-    text = "\n".join(textwrap.fill(line, 32, subsequent_indent="        ") for line in lines)
-    axes.text(0, 1, text, fontsize=6.5, va="top", transform=axes.transAxes)
-    axes.set_title("relations", loc="left")
-    axes.axis("off")
+def relation_list(names: Mapping[Head, Sequence[str]]) -> str:
+    """The relations of each ringed head, in words."""
+    found = "; ".join(f"{head_name(*head)} {', '.join(relations)}" for head, relations in names.items())
+    return f"Best heads of relations: {found}." if found else ""

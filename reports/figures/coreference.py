@@ -1,29 +1,52 @@
-"""Who finds the antecedent: the baselines and the best head, by kind of mention, with their intervals."""
+"""Who finds the antecedent: the baselines and the best head, by kind of mention, with intervals (Clark, Table 2)."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import re
+from collections.abc import Iterator, Sequence
 
-from matplotlib import pyplot
+from matplotlib.lines import Line2D
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, save
+from headscope.reports.figures.drawing import COLOURS, Sheet, legend_below, sheet, written
+
+KINDS_OF_PUBLISHED = ("all", "pronoun", "proper", "nominal")
+LABELS = {"nominal": "common noun", "proper": "proper name"}
 
 
-def coreference_rows(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
-    """A group of bars for each kind of mention."""
+@written
+def coreference_rows(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """A group of bars for each kind of mention; a line across a bar is the published figure."""
     cells = results.tables["coreference_intervals"]
     rows, kinds = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("row", "kind"))
-    width = 0.8 / len(rows)
-    figure, axes = pyplot.subplots(figsize=(5.5, 3.2))
+    table = {row["row"]: row for row in results.tables.get("coreference", [])}
+    drawn = sheet(results, "Antecedents found, by kind of mention", 140, 78, ["Whiskers are 95 % intervals."])
+    axes, width = drawn.body.subplots(), 0.84 / len(rows)
+    shown, published = [], []
     for number, row in enumerate(rows):
         own = [cell for cell in cells if cell["row"] == row]
-        positions = [kinds.index(cell["kind"]) + (number - (len(rows) - 1) / 2) * width for cell in own]
+        positions = {cell["kind"]: kinds.index(cell["kind"]) + (number - (len(rows) - 1) / 2) * width for cell in own}
         ends = [[max(0, c["accuracy"] - c["low"]) for c in own], [max(0, c["high"] - c["accuracy"]) for c in own]]
-        style = {"color": COLOURS[number], "label": row, "error_kw": {"elinewidth": 0.8, "capsize": 1.5}}
-        axes.bar(positions, [cell["accuracy"] for cell in own], width, yerr=ends, **style)
+        style = {"color": COLOURS[number], "error_kw": {"elinewidth": 0.6, "capsize": 1.2, "ecolor": "#444444"}}
+        known = table.get(row, {})
+        label = row.replace("best head", f"head {known['head']}") if known.get("head") else row
+        bars = axes.bar(list(positions.values()), [cell["accuracy"] for cell in own], width, yerr=ends, label=label, **style)
+        shown.append(bars)
+        for kind, value in published_by_kind(known.get("published")).items():
+            if kind in positions:
+                published.append((positions[kind] - 0.46 * width, positions[kind] + 0.46 * width, value))
+    for left, right, value in published:
+        axes.plot([left, right], [value, value], color="black", linewidth=1.6, solid_capstyle="butt")
     counts = {cell["kind"]: cell["n"] for cell in cells}
-    axes.set_xticks(range(len(kinds)), [f"{kind}\n({counts[kind]})" for kind in kinds])
-    axes.set(ylabel="antecedent found (%)", ylim=(0, 100), title="coreference by kind of mention")
-    axes.grid(axis="y", alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    save(figure, folder, "coreference")
+    axes.set_xticks(range(len(kinds)), [f"{LABELS.get(kind, kind)}\n({counts[kind]:,})" for kind in kinds])
+    axes.set(xlabel="kind of mention (how many)", ylabel="antecedent found (%)", ylim=(0, 100))
+    axes.grid(axis="y", alpha=0.3, linewidth=0.5)
+    axes.set_axisbelow(True)
+    if published:
+        shown.append(Line2D([], [], color="black", linewidth=1.6, label="published"))
+    legend_below(drawn, shown)
+    yield "coreference", drawn
+
+
+def published_by_kind(text: object) -> dict[str, float]:
+    """`5-4 65 (64/73/58)`: over all mentions, then of pronouns, proper names and other nouns."""
+    found = re.search(r"(?:\d+-\d+ )?([\d.]+) \(([\d.]+)/([\d.]+)/([\d.]+)\)", str(text))
+    return dict(zip(KINDS_OF_PUBLISHED, map(float, found.groups()), strict=True)) if found else {}

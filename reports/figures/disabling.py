@@ -1,31 +1,42 @@
-"""What disabling does to the score: a cell per head or layer, the undisturbed score marked on the scale."""
+"""What disabling does to the score: a cell per head, or a bar per layer, as changes from the undisturbed score."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from matplotlib import pyplot
+from collections.abc import Iterator, Sequence
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import draw_grid, save
+from headscope.reports.figures.drawing import COLUMN, OURS, Sheet, head_heatmap, sheet, written
+from headscope.reports.figures.uncertainty import differs, uncertainty
+
+METRICS = {"f1": "F1", "pearson": "Pearson's r"}
+WAYS = {"uniform": "attention made uniform", "zero": "attention set to zero", "mean": "attention set to its mean"}
 
 
-def disabled_heatmap(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
-    """The score without each head (or layer); the scale is centred on the baseline, which a line marks (Figures 8, 9)."""
+@written
+def disabled_heatmap(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """The change of the score without each head or layer; the scale is centred on the baseline (Figures 8, 9)."""
     facts = results.tables["sweep"][0]
-    if facts["units"] == "layers":
-        changes = {(row["layer"], 1): row["change"] for row in results.tables["layers"]}
+    metric, unit = METRICS.get(facts["metric"], facts["metric"]), facts["units"].removesuffix("s")
+    title = f"Change of {metric} when a {unit} is disabled ({WAYS.get(facts['how'], facts['how'])})"
+    label = f"change of {metric} (points)"
+    notes = [f"{metric} of the whole model: {facts['baseline']:.1f}."]
+    if unit == "layer":
+        yield "disabled_layers", layer_bars(results, title, label, results.tables["layers"], notes)
     else:
-        changes = {(row["layer"], row["head"]): row["value"] for row in heads if row["quantity"] == "change_without_head"}
-    cells = {head: facts["baseline"] + change for head, change in changes.items()}
-    width = max(head for _, head in cells)
-    reach = max(map(abs, changes.values()), default=0) or 1
-    figure, axes = pyplot.subplots(figsize=(2.2 + 0.3 * width, 1.0 + 0.3 * max(layer for layer, _ in cells)))
-    scale = {"cmap": "PuOr_r", "vmin": facts["baseline"] - reach, "vmax": facts["baseline"] + reach}
-    image = draw_grid(axes, cells, **scale, aspect="auto" if width == 1 else "equal")
-    if facts["units"] == "layers":
-        axes.set(xticks=[], xlabel="")
-    bar = figure.colorbar(image, ax=axes, shrink=0.9, label=f"{facts['metric']} (%)")
-    bar.ax.axhline(facts["baseline"], color="black", linewidth=1.5)
-    unit = facts["units"].removesuffix("s")
-    axes.set_title(f"without each {unit} ({facts['how']})\nbaseline {facts['baseline']:.1f}", fontsize=9)
-    save(figure, folder, f"disabled_{facts['units']}")
+        rows = [row for row in heads if row["quantity"] == "change_without_head"]
+        yield "disabled_heads", head_heatmap(results, title, label, rows, notes, difference=True)
+
+
+def layer_bars(results: RunResults, title: str, label: str, rows: Sequence[Row], notes: Sequence[str]) -> Sheet:
+    """A bar per layer from the baseline, with its interval; pale where that holds zero."""
+    notes = [*notes, "Whiskers are 95 % intervals over inputs.", *uncertainty(rows, "layer")]
+    drawn = sheet(results, title, COLUMN, 11 + 5 * len(rows), notes)
+    axes = drawn.body.subplots()
+    ends = [[max(0, row["change"] - row["low"]) for row in rows], [max(0, row["high"] - row["change"]) for row in rows]]
+    style = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": "#444444"}
+    layers, changes = ([row[key] for row in rows] for key in ("layer", "change"))
+    bars = axes.barh(layers, changes, 0.7, color=OURS, xerr=ends, error_kw=style)
+    for bar, row in zip(bars, rows, strict=True):
+        bar.set_alpha(1.0 if differs(row) else 0.35)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(layers)
+    axes.set(xlabel=label, ylabel="layer", ylim=(len(rows) + 0.6, 0.4))
+    return drawn

@@ -1,57 +1,89 @@
 """Attention to linguistic features, a grid per feature and model (Kovaleva, Figures 6 and 7)."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-from matplotlib import pyplot
+from collections.abc import Iterator, Mapping, Sequence
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import draw_grid, save
+from headscope.reports.figures.drawing import (
+    Cells,
+    Sheet,
+    add_bar,
+    cells_by_quantity,
+    draw_grid,
+    page_width,
+    scale_of,
+    shape_of,
+    sheet,
+    written,
+)
 
 GROUPS = {
-    "attention_to_": "attention to",
-    "cls_to_": "from [CLS] to",
-    "verb_subject_": "verb and subject",
-    "noun_pronoun_": "noun and pronoun",
+    "attention_to_": "Attention to {}",
+    "cls_to_": "Attention from [CLS] to {}",
+    "verb_subject_": "Attention between verb and subject",
+    "noun_pronoun_": "Attention between noun and pronoun",
 }
-COLUMNS = 4
+MODELS = {"": "", "tuned_": ", fine-tuned model", "change_": ", change by fine-tuning"}
+ENDS = {"verb_subject": ("verb", "subject"), "noun_pronoun": ("noun", "pronoun")}
+SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
+NARROWEST = 34.0  # of a panel, in millimetres
 
 
-def feature_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
-    """One figure for each kind of quantity, and for each model and their difference where there are two."""
-    cells: dict[str, dict] = {}
-    for row in heads:
-        cells.setdefault(row["quantity"], {})[row["layer"], row["head"]] = row["value"]
-    for model in ("", "tuned_", "change_"):
-        for prefix, title in GROUPS.items():
-            own = {name: grid for name, grid in cells.items() if name.startswith(model + prefix)}
-            if own:
-                draw_group(own, f"{model.rstrip('_')} {title}".strip(), folder, f"features_{model}{prefix}".rstrip("_"))
+@written
+def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """One figure for each kind of quantity, and for each model and their difference where there are two.
+
+    Special tokens have figures of their own: [CLS] gets far more than any word, and would leave words no colours.
+    """
+    cells = cells_by_quantity(heads)
+    for prefix, title in GROUPS.items():
+        for special in (False, True):
+            own = {model: chosen(cells, model + prefix, special) for model in MODELS}
+            for model, grids in own.items():
+                if grids:
+                    # Both models on one scale, so that their figures can be laid side by side.
+                    compared = [grids] if model == "change_" else [own[""], own["tuned_"]]
+                    values = [value for some in compared for grid in some.values() for value in grid.values()]
+                    about = title.format("special tokens" if special else "linguistic features") + MODELS[model]
+                    name = f"features_{'special_' if special else ''}{model}{prefix}".rstrip("_")
+                    yield name, panels_of(results, grids, about, values, change=model == "change_")
 
 
-def draw_group(grids: Mapping[str, Mapping], title: str, folder: Path, name: str) -> None:
-    """A panel for each quantity with a scale of its own, since [CLS] gets far more than any word."""
-    rows, width = -(-len(grids) // COLUMNS), min(COLUMNS, len(grids))
-    layers = max(layer for grid in grids.values() for layer, _ in grid)
-    size = (0.4 + 2.3 * width, 0.5 + rows * (0.75 + 0.13 * layers))
-    figure, panels = pyplot.subplots(rows, width, figsize=size, squeeze=False)
+def chosen(cells: Mapping[str, Cells], prefix: str, special: bool) -> dict[str, Cells]:
+    """The grids of the quantities whose name begins so and that are, or are not, about special tokens."""
+    return {n: g for n, g in cells.items() if n.startswith(prefix) and (n.removeprefix(prefix) in SPECIAL) == special}
+
+
+def panels_of(
+    results: RunResults, grids: Mapping[str, Cells], title: str, values: Sequence[float | None], change: bool
+) -> Sheet:
+    """A panel for each quantity, all on the scale of the values."""
+    layers, heads = shape_of(next(iter(grids.values())))
+    room = page_width(results) - 24
+    width = max(1, min(len(grids), int(room / max(NARROWEST, 1.7 * heads + 6))))
+    rows = -(-len(grids) // width)
+    width = -(-len(grids) // rows)
+    cell = min(4.0, (room / width - 5) / heads)
+    height = rows * (layers * cell + 7) + 4
+    notes = ["The differences have no intervals: none is tested."] if change else []
+    drawn = sheet(results, title, width * (heads * cell + 5) + 24, height, notes)
+    panels = drawn.body.subplots(rows, width, squeeze=False, sharex=True, sharey=True)
+    scale = scale_of(values, from_zero=True, difference=change)
+    images = [draw_grid(axes, grid, cell, **scale) for axes, grid in zip(panels.flat, grids.values(), strict=False)]
+    for axes, quantity in zip(panels.flat, grids, strict=False):
+        axes.set_title(panel_title(quantity))
+        axes.label_outer()
     for axes in panels.flat[len(grids) :]:
         axes.axis("off")
-    for axes, (quantity, grid) in zip(panels.flat, grids.items(), strict=False):
-        image = draw_grid(axes, grid, **scale_of(grid))
-        axes.tick_params(labelsize=5)
-        axes.set_xlabel("head", fontsize=7)
-        axes.set_ylabel("layer", fontsize=7)
-        axes.set_title(quantity.rpartition("to_")[2] if "to_" in quantity else quantity.rpartition("_")[2], fontsize=8)
-        figure.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=5)
-    figure.suptitle(title, fontsize=9)
-    save(figure, folder, name)
+    for axes in panels[-2:].flat[len(grids) - rows * width + width :] if len(grids) % width else ():
+        axes.tick_params(labelbottom=True)
+    add_bar(drawn, images[0], panels, "change of attention" if change else "attention", height - 11)
+    return drawn
 
 
-def scale_of(grid: Mapping[tuple[int, int], float | None]) -> dict[str, Any]:
-    """From zero, or on both sides of it where values have both signs."""
-    values = [value for value in grid.values() if value is not None]
-    top = max(map(abs, values), default=1.0) or 1.0
-    signed = min(values, default=0) < 0
-    return {"cmap": "PuOr", "vmin": -top, "vmax": top} if signed else {"cmap": "viridis", "vmin": 0, "vmax": top}
+def panel_title(quantity: str) -> str:
+    """What a panel is about: `to noun`, `from verb to subject`."""
+    for link, (one, other) in ENDS.items():
+        if link in quantity:
+            return f"from {one} to {other}" if quantity.endswith("forward") else f"from {other} to {one}"
+    feature = quantity.rpartition("to_")[2]
+    return f"to {SPECIAL.get(feature, feature)}"

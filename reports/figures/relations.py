@@ -1,50 +1,103 @@
-"""Which head finds which dependency: a grid per relation, and attention as lines between words (Clark, Figure 5)."""
+"""Which head finds which dependency: all relations in one chart, a grid per relation, and attention as lines (Clark)."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import OURS, PUBLISHED, draw_grid, save
+from headscope.reports.figures.drawing import (
+    COLOURS,
+    OURS,
+    PUBLISHED,
+    Sheet,
+    add_bar,
+    cell_size,
+    cells_by_quantity,
+    draw_grid,
+    legend_below,
+    scale_of,
+    shape_of,
+    sheet,
+    text_width,
+    written,
+)
 
-TITLES = {"dependent_to_head": "dependent → head", "head_to_dependent": "head → dependent"}
-FAINTEST = 0.02
+TITLES = {"dependent_to_head": "dependent → governor", "head_to_dependent": "governor → dependent"}
+FAINTEST, FAINTEST_LINK = 0.02, 0.15
 
 
-def relation_heatmaps(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+@written
+def relation_chart(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """The best head of each relation with its interval, the best fixed offset and the published head (Table 1)."""
+    rows = results.tables["relation_heads"]
+    if not rows:
+        return
+    places = range(len(rows))
+    drawn = sheet(results, "Best head of each relation", 140, 18 + max(36, 4 * len(rows)), ["Lines are 95 % intervals."])
+    axes = drawn.body.subplots()
+    axes.hlines(places, [row["low"] for row in rows], [row["high"] for row in rows], color=COLOURS[0], linewidth=1.4)
+    offset_marks: Any = {"facecolors": "none", "edgecolors": COLOURS[6], "marker": "s", "s": 14, "linewidths": 0.8}
+    shown = [
+        axes.scatter([row["accuracy"] for row in rows], places, s=16, color=COLOURS[0], label="best head", zorder=3),
+        axes.scatter([row["baseline"] for row in rows], places, label="best fixed offset", zorder=3, **offset_marks),
+    ]
+    known = [
+        (found, place) for place, row in enumerate(rows) if (found := published_accuracy(row.get("published"))) is not None
+    ]
+    if known:
+        x, y = zip(*known, strict=True)
+        shown.append(axes.scatter(x, y, s=18, marker="D", color=PUBLISHED, label="published best head", zorder=2))
+    axes.set_yticks(places, [f"{row['relation']} ({row['n']:,})   {row['head']}" for row in rows])
+    axes.set(xlabel="words whose governor is found (%)", ylabel="relation (words), best head", xlim=(0, 101))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(axis="both", alpha=0.3, linewidth=0.5)
+    legend_below(drawn, shown)
+    yield "relation_heads", drawn
+
+
+def published_accuracy(text: object) -> float | None:
+    """The accuracy in `dobj 8-10 86.8 (40.0, -2)`: of the published best head."""
+    found = re.search(r"\d+-\d+ ([\d.]+) \(", str(text))
+    return float(found[1]) if found else None
+
+
+@written
+def relation_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """For each ranked relation the accuracy of every head, in both directions on one scale."""
-    cells: dict[str, dict] = {}
-    for row in heads:
-        if row["quantity"].startswith("relation:"):
-            cells.setdefault(row["quantity"], {})[row["layer"], row["head"]] = row["value"]
+    cells = cells_by_quantity([row for row in heads if row["quantity"].startswith("relation:")])
     for row in results.tables["relation_heads"]:
         grids = [cells[f"relation:{row['relation']}:{direction}"] for direction in TITLES]
-        layers, columns = (max(index) for index in zip(*grids[0], strict=True))
-        size = (1.6 + 0.4 * columns, 0.9 + 0.2 * layers)
-        figure, panels = pyplot.subplots(1, 2, figsize=size, sharey=True)
-        top = max(value for grid in grids for value in grid.values())
-        for axes, grid, title in zip(panels, grids, TITLES.values(), strict=True):
-            image = draw_grid(axes, grid, cmap="viridis", vmin=0, vmax=top)
-            axes.set_title(title, fontsize=8)
+        layers, columns = shape_of(grids[0])
+        cell = cell_size(results, columns, panels=2, margin=32)
+        relation = "all relations" if row["relation"] == "all" else row["relation"]
+        title = f"Words whose governor is found, {relation}"
+        drawn = sheet(results, title, 2 * columns * cell + 32, layers * cell + 15)
+        panels = drawn.body.subplots(1, 2, sharey=True)
+        scale = scale_of([value for grid in grids for value in grid.values()], from_zero=True)
+        images = [draw_grid(axes, grid, cell, **scale) for axes, grid in zip(panels, grids, strict=True)]
+        for axes, way in zip(panels, TITLES.values(), strict=True):
+            axes.set_title(way)
         panels[1].set_ylabel("")
-        figure.suptitle(f"{row['relation']}: words whose head is found (%)", fontsize=9)
-        figure.colorbar(image, ax=panels, shrink=0.8)
-        save(figure, folder, f"relation_{row['relation']}")
+        add_bar(drawn, images[0], panels, "governor found (%)", layers * cell)
+        yield f"relation_{row['relation']}", drawn
 
 
-def attention_lines(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+@written
+def attention_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """The best head of each relation at work in a sentence; the relation's own links in a second colour."""
     for drawing in results.drawings.get("attention_lines", []):
-        words = drawing["words"]
-        figure, axes = pyplot.subplots(figsize=(2.8, 0.5 + 0.19 * len(words)))
-        draw_lines(axes, drawing)
-        axes.set_title(f"head {drawing['head']}: {drawing['relation']}\n({TITLES[drawing['direction']]})", fontsize=8)
-        save(figure, folder, f"lines_{drawing['relation']}")
+        title = f"Head {drawing['head']} finds {drawing['relation']} ({TITLES[drawing['direction']]})"
+        drawn = sheet(results, title, 89, 8 + 3.1 * len(drawing["words"]), ["The darker a line, the more attention."])
+        draw_lines(drawn.body.subplots(), drawing, drawn.width)
+        links = Line2D([], [], color=PUBLISHED, linewidth=1.8, label=f"{drawing['relation']} link")
+        legend_below(drawn, [links, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])
+        yield f"lines_{drawing['relation']}", drawn
 
 
-def draw_lines(axes: Axes, drawing: Row) -> None:
+def draw_lines(axes: Axes, drawing: Row, width: float) -> None:
     """Words on both sides, each left word joined to what it attends to; the darker the line, the more attention."""
     words, attention = drawing["words"], drawing["attention"]
     backwards = drawing["direction"] == "head_to_dependent"
@@ -54,11 +107,20 @@ def draw_lines(axes: Axes, drawing: Row) -> None:
             linked = (left, right) in links
             if weight > FAINTEST or linked:
                 colour = PUBLISHED if linked else OURS
-                axes.plot([0, 1], [left, right], color=colour, alpha=min(1, weight), linewidth=1.8 if linked else 1.2)
+                axes.plot(
+                    [0, 1],
+                    [left, right],
+                    color=colour,
+                    alpha=min(1, max(weight, FAINTEST_LINK * linked)),
+                    linewidth=1.8 if linked else 1.2,
+                )
     marked = {index for link in links for index in link}
     for index, word in enumerate(words, start=1):
         weight = "bold" if index in marked else "normal"
-        axes.text(-0.04, index, word, ha="right", va="center", fontsize=8, fontweight=weight)
-        axes.text(1.04, index, word, ha="left", va="center", fontsize=8, fontweight=weight)
-    axes.set(xlim=(-0.9, 1.9), ylim=(len(words) + 0.6, 0.4))
+        axes.text(-0.03, index, word, ha="right", va="center", fontsize=7, fontweight=weight)
+        axes.text(1.03, index, word, ha="left", va="center", fontsize=7, fontweight=weight)
+    # Room for the longest word, which is bold at worst, on both sides of lines that share the rest.
+    longest = 1.2 * max(text_width(word, 7) for word in words) + 3
+    reach = longest / max(width - 4 - 2 * longest, 10)
+    axes.set(xlim=(-reach, 1 + reach), ylim=(len(words) + 0.6, 0.4))
     axes.axis("off")

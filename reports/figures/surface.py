@@ -1,51 +1,68 @@
 """Where heads look, layer by layer: a point per head, a line through the means of the layers (Clark, Figures 2 and 4)."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, MARKERS, save
+from headscope.reports.figures.drawing import COLOURS, COLUMN, INCH, MARKERS, Sheet, legend_below, page_width, sheet, written
 
 NEAR = {"previous token": "attention_to_previous", "same token": "attention_to_current", "next token": "attention_to_next"}
 CLASSES = {"[CLS]": "attention_to_cls", "[SEP]": "attention_to_sep", "periods and commas": "attention_to_punctuation"}
-FROM_SEP = {"[SEP] to [SEP]": "sep_to_sep", "all tokens to [SEP]": "attention_to_sep"}
-ENTROPY = {"all tokens": "entropy", "[CLS]": "cls_entropy"}
+FROM_SEP = {"from [SEP] to [SEP]": "sep_to_sep", "from all tokens to [SEP]": "attention_to_sep"}
+ENTROPY = {"of all tokens": "entropy", "of [CLS]": "cls_entropy"}
 IMPORTANCE = {
     "[SEP]": "importance_of_sep",
     "periods and commas": "importance_of_punctuation",
     "other": "importance_of_other",
 }
+BELOW = 8.0  # millimetres for ticks and the name of the axis
+NOTE = "A point is a head, a line the mean of a layer."
 
 
-def surface_by_layer(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+@written
+def surface_by_layer(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """Attention by offset and by class of token; then entropy."""
-    panels = {"near tokens": NEAR, "special tokens and punctuation": CLASSES, "from and to [SEP]": FROM_SEP}
-    figure, rows = pyplot.subplots(len(panels), 1, figsize=(4.2, 6.6), sharex=True)
-    for axes, (title, lines) in zip(rows, panels.items(), strict=True):
+    panels = {"to near tokens": NEAR, "to special tokens and punctuation": CLASSES, "from and to [SEP]": FROM_SEP}
+    wide = page_width(results) >= 2 * COLUMN - 1
+    drawn = sheet(results, "Where heads attend, by layer", 183, 72 if wide else 195, [NOTE])
+    rooms = drawn.body.subplots(*((1, 3) if wide else (3, 1)), sharey=True, sharex=True)
+    for axes, (title, lines) in zip(rooms, panels.items(), strict=True):
         by_layer(axes, heads, lines)
-        axes.set(ylabel="average attention", ylim=(-0.02, 1.02), title=title)
-    rows[-1].set_xlabel("layer")
-    save(figure, folder, "surface_attention")
-    draw_one(heads, ENTROPY, "average entropy (nats)", "entropy of attention", folder, "surface_entropy")
+        axes.set(ylim=(-0.02, 1.02), xlabel="layer", ylabel="average attention", title=title)
+        name_lines(axes)
+        axes.tick_params(labelbottom=True)
+        if wide and axes is not rooms[0]:
+            axes.set_ylabel("")
+    yield "surface_attention", drawn
+    yield "surface_entropy", one_panel(results, heads, ENTROPY, "average entropy (nats)", "Entropy of attention, by layer")
 
 
-def importance_by_layer(results: RunResults, heads: Sequence[Row], folder: Path) -> None:
+@written
+def importance_by_layer(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """How much the loss depends on the attention to each class of token (Clark, Figure 3)."""
-    label = "mean |d loss / d attention|"
-    draw_one(heads, IMPORTANCE, label, "importance of attention", folder, "gradients")
+    label, title = "mean size of d loss / d attention", "How much the loss depends on attention to a token, by layer"
+    yield "gradients", one_panel(results, heads, IMPORTANCE, label, title)
 
 
-def draw_one(heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str, folder: Path, name: str) -> None:
+def name_lines(axes: Axes) -> None:
+    """Below the panel, under the name of its axis: each panel has lines of its own."""
+    below = axes.transAxes + ScaledTranslation(0, -BELOW / INCH, cast(Figure, axes.get_figure(root=True)).dpi_scale_trans)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below)
+
+
+def one_panel(results: RunResults, heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str) -> Sheet:
     """A figure of one panel."""
-    figure, axes = pyplot.subplots(figsize=(4.2, 2.8))
+    drawn = sheet(results, title, COLUMN, 62, [NOTE])
+    axes = drawn.body.subplots()
     by_layer(axes, heads, lines)
-    axes.set(xlabel="layer", ylabel=label, title=title)
+    axes.set(xlabel="layer", ylabel=label)
     axes.set_ylim(bottom=0)
-    save(figure, folder, name)
+    legend_below(drawn, axes.get_legend_handles_labels()[0])
+    return drawn
 
 
 def by_layer(axes: Axes, heads: Sequence[Row], lines: Mapping[str, str]) -> None:
@@ -57,11 +74,10 @@ def by_layer(axes: Axes, heads: Sequence[Row], lines: Mapping[str, str]) -> None
         layers = sorted({layer for layer, _ in points})
         means = [_mean([value for at, value in points if at == layer]) for layer in layers]
         style: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index]}
-        axes.scatter(*zip(*points, strict=True), s=8, alpha=0.5, linewidths=0, **style)
-        axes.plot(layers, means, markersize=4, label=label, **style)
-        axes.set_xticks(layers)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, framealpha=0.8)
+        axes.scatter(*zip(*points, strict=True), s=5, alpha=0.5, linewidths=0, **style)
+        axes.plot(layers, means, markersize=3, label=label, **style)
+        axes.set_xticks(layers[:: 1 + len(layers) // 13])
+    axes.grid(alpha=0.3, linewidth=0.5)
 
 
 def _mean(values: Sequence[float]) -> float:
