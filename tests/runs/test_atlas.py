@@ -26,7 +26,7 @@ from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, train
 
 TYPED = "The cat sat on the mat."
-SMALL = ("data.limit=8", "encoder.sha256=null", "trainer.max_epochs=1", f'sentences=["{TYPED}"]')
+SMALL = ("data.limit=8", "encoder.sha256=null", "trainer.max_epochs=1", f'sentences=["{TYPED}"]', "least_words=10")
 DONE_BEFORE_THE_STOP = ("fine_tuning", "text", "relations")
 MODEL_KEYS = {"name", "encoder", "layers", "heads", "quantities", "roles", "pattern", "relations", "published", "tables"}
 MODEL_KEYS |= {"sources", "left_out", "sentences", "sections", "not_a_class"}
