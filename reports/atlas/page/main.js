@@ -17,6 +17,7 @@ import {
   currentModel,
   currentQuantity,
   models,
+  opening,
   readHash,
   selectedIndex,
   state,
@@ -162,7 +163,11 @@ async function start() {
     readHash(Object.keys(VIEWS));
     render();
   });
-  dockedScreen.addEventListener("change", () => panelView.cover());
+  dockedScreen.addEventListener("change", () => {
+    // What nobody asked for may stand beside the page, not over it.
+    if (!dockedScreen.matches && opening.head !== null && state.head === opening.head) change({ head: null });
+    panelView.cover();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     if (clearedSearch(event.target)) event.preventDefault();

@@ -2,13 +2,14 @@
 
 import { announce, byId, make } from "./dom.js";
 import { dockedScreen } from "./screen.js";
-import { change, currentModel, models, selectedIndex, state } from "./state.js";
+import { change, currentModel, models, opening, selectedIndex, state } from "./state.js";
 
 let opener = null; // what had the focus
 
 /** Open the panel of a head; the focus goes there and comes back when it closes. `null` as `from` keeps both as they are. */
 export function openHead(index, from = document.activeElement, model = state.model) {
   if (from) opener = from;
+  opening.head = null;
   change({ model, head: models[model].headName(index), panel: true });
   const { layer, head } = currentModel().place(index);
   announce(`Layer ${layer}, head ${head}`);

@@ -28,6 +28,7 @@ const PLACES = ["model", "sentence"]; // counted from one in the address
 export let atlas = {};
 export let models = [];
 export const state = { ...START };
+export const opening = { head: null }; // the head that the page itself opened, until the reader opens one
 let show = () => {};
 
 export const currentModel = () => models[state.model];
@@ -83,7 +84,7 @@ export function readHash(views) {
 function openStrongest() {
   const { index, quantity } = strongestHead(currentModel());
   state.quantity = quantity;
-  if (dockedScreen.matches) state.head = currentModel().headName(index);
+  if (dockedScreen.matches) state.head = opening.head = currentModel().headName(index);
 }
 
 /** Change what is chosen and show it; `step` makes it a step that the Back button undoes. */
