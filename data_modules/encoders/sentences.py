@@ -76,8 +76,26 @@ class SentenceMaps:
                 used += size
                 maps = base64.b64encode(map_bytes(token_maps(encoder, encoding)).numpy().tobytes()).decode()
                 tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-                entries.append({"text": str(shown), "tokens": tokens, "maps": maps, "typed": shown.typed})
+                words = words_of(shown, encoding)
+                entries.append({"text": str(shown), "tokens": tokens, **words, "maps": maps, "typed": shown.typed})
         return entries, left_out
+
+
+def words_of(shown: Shown, encoding: BatchEncoding) -> dict[str, list[Any]]:
+    """The `words` of an input and the `word_ids` of its tokens, None for special ones; nothing where they are not known."""
+    if not encoding.is_fast:
+        return {}
+    index: dict[tuple[int, int], int] = {}  # by text and word of it
+    ids = [
+        None if text is None or word is None else index.setdefault((text, word), len(index))
+        for text, word in zip(encoding.sequence_ids(), encoding.word_ids(), strict=True)
+    ]
+    if shown.split:
+        return {"words": [shown.texts[word] for _, word in index], "word_ids": ids}
+    spans = [(text, encoding.word_to_chars(word, sequence_index=text)) for text, word in index]
+    words = [shown.texts[text][span.start : span.end].strip() for text, span in spans]
+    # Some tokenizers take the whole text for one word.
+    return {} if any(" " in word for word in words) else {"words": words, "word_ids": ids}
 
 
 def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor, "layer head query key"]:

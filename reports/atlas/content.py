@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import NUMBERS, Grid, Quantity, Row, RunResults, head_name
+from headscope.files import packaged_folder
 from headscope.reports.results import finished_results, read_heads
 
 BEST_RELATIONS = 5
 ALL = "all"
+SAMPLES = "headscope.data_modules/samples"
 HeadRow = dict[str, str]  # of heads.csv
 
 
@@ -65,7 +67,7 @@ def read_part(name: str, folder: Path, tables: Sequence[str], published: Mapping
 
 @dataclass(frozen=True)
 class Model:
-    """One model, the runs that looked at it, and what they left out."""
+    """One model, the runs that looked at it, and what they left out; `least_words` are behind whatever is called best."""
 
     name: str
     parts: Sequence[Part]
@@ -109,6 +111,7 @@ def model_atlas(model: Model, encoder: Mapping[str, Any], root: Path) -> dict[st
         "encoder": dict(encoder),
         "layers": layers,
         "heads": heads,
+        "least_n": model.least_words,
         "sections": [{"name": section.name, "label": section.label} for section in sections],
         "quantities": [quantity_entry(one) for one in measured],
         "roles": roles_of_heads(model.one_of("role")),
@@ -188,13 +191,17 @@ def shown_tables(part: Part) -> list[str]:
 
 
 def source_row(part: Part, root: Path) -> Row:
-    """Which data a run read, and how long it took."""
+    """Which data a run read, whether it is a packaged sample, how much is counted in it, and how long it took."""
     provenance = part.results.provenance
+    samples = packaged_folder(SAMPLES, "samples", "data_of.<kind>=<file or folder>").resolve()
+    counts = [float(row["n"]) for one in part.measured for row in one.rows if row["n"]]
     return {
         "part": part.name,
         "experiment": part.results.experiment,
         "encoder": provenance.encoder["name"],
         "data": [Path(file).name for file in provenance.data],
+        "sample": any(Path(file).resolve().is_relative_to(samples) for file in provenance.data),
+        "n": int(max(counts, default=tested(provenance.examples))),
         "examples": tested(provenance.examples),
         "skipped": sum(provenance.skipped.values()),
         "left_out": provenance.left_out,
@@ -226,19 +233,20 @@ def summary_rows(models: Sequence[Model]) -> list[Row]:
 
 def fact_rows(model: Model, facts: Sequence[Mapping[str, str]]) -> list[Row]:
     """The heads that stand out, as far as what they stand out in was computed."""
-    found = [(fact["fact"], extreme(model.measured(), fact["quantity"], fact["pick"])) for fact in facts]
+    measured, least = model.measured(), model.least_words
+    found = [(fact["fact"], extreme(measured, fact["quantity"], fact["pick"], least)) for fact in facts]
     return [{"fact": fact, **best} for fact, best in found if best]
 
 
-def extreme(measured: Sequence[Measured], pattern: str, pick: str) -> Row | None:
-    """The head with the highest or lowest value among the quantities that a pattern names."""
+def extreme(measured: Sequence[Measured], pattern: str, pick: str, least: int = 1) -> Row | None:
+    """The head with the highest or lowest value, of at least so many words, among the quantities that a pattern names."""
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".+"))
     cells = [
         {"head": head_of(row), "quantity": one.quantity.label, "value": float(row["value"])}
         for one in measured
         if wanted.fullmatch(one.name)
         for row in one.rows
-        if row["value"]
+        if row["value"] and (not row["n"] or float(row["n"]) >= least)
     ]
     best = max if pick == "highest" else min
     return best(cells, key=lambda cell: cell["value"]) if cells else None

@@ -18,6 +18,9 @@ DIGITS = 6  # significant; atlas.json keeps all of them
 PLAIN_BYTES = 4_000_000  # data beyond this size is packed with gzip, which browsers unpack
 STYLE = re.compile(r'<link rel="stylesheet" href="([\w.]+)">')
 SCRIPT = re.compile(r'<script type="module" src="([\w.]+)"></script>')
+# Comments that have their lines to themselves, and indentation: a third of the scripts, and of no use in a finished page.
+COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)\n", re.M | re.S)
+INDENT = re.compile(r"^[ \t]+", re.M)
 DATA = '<script id="atlas" type="application/json">{}</script>'
 # Inside a script element these would end it, hide its end, or (in older readers of JSON) break a line.
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -28,7 +31,7 @@ def atlas_html(atlas: Mapping[str, Any]) -> str:
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
     def inlined(tag: str, text: str) -> str:
-        text = "\n" + text
+        text = "\n" + slim(text)
         hashes[tag].append(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'")
         return f"<{tag}>{text}</{tag}>"
 
@@ -44,6 +47,11 @@ def atlas_html(atlas: Mapping[str, Any]) -> str:
     page = page.replace('<meta charset="utf-8">', head, 1)
     page = page.replace("<title>Atlas of attention heads</title>", f"<title>{title}</title>", 1)
     return page.replace(DATA, embedded(atlas), 1)
+
+
+def slim(code: str) -> str:
+    """Styles or scripts without comments and indentation; line by line the same, as nothing in them spans lines."""
+    return INDENT.sub("", COMMENT.sub("", code))
 
 
 def embedded(atlas: Mapping[str, Any]) -> str:

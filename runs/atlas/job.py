@@ -30,6 +30,7 @@ from headscope.runs.atlas.plan import (
     made_by,
     makers,
     never_made,
+    not_asked_for,
     plan,
     settled,
     steps,
@@ -54,7 +55,7 @@ def run(cfg: DictConfig) -> RunResults | None:
         clear(Path(cfg.run_dir), inputs={"tuned.name": cfg.tuned.name, "encoder.name": cfg.encoder.name})
     done, made = run_parts(cfg, given)
     if not any(outcome.cfg for _, outcome in done.values()):
-        raise InputError(f"nothing is left of the atlas: {left_out(done, ENCODER)[0]['why']}")
+        raise InputError(f"nothing is left of the atlas: {left_out(cfg, done, ENCODER)[0]['why']}")
     results = report(cfg, settled(cfg, made), encoder, done) if is_first_process() else None
     failed = {planned.name: outcome.failed for planned, outcome in done.values() if outcome.failed}
     if failed and is_first_process():  # which has written the page; another process would end it meanwhile
@@ -134,12 +135,13 @@ def joined(cfg: DictConfig, which: str, name: str, done: Done) -> Model:
         for (model, _), (planned, outcome) in done.items()
         if outcome.cfg and (model == which or (which == TUNED and planned.encoder is not None))
     ]
-    return Model(name, parts, left_out(done, which), cfg.least_words)
+    return Model(name, parts, left_out(cfg, done, which), cfg.least_words)
 
 
-def left_out(done: Done, which: str) -> list[Mapping[str, Any]]:
-    """What the model or the data did not allow."""
-    return [row for (model, _), (_, outcome) in done.items() if model == which for row in outcome.left_out]
+def left_out(cfg: DictConfig, done: Done, which: str) -> list[Mapping[str, Any]]:
+    """What was needed and not asked for, and what the model or the data did not allow."""
+    rows = [row for (model, _), (_, outcome) in done.items() if model == which for row in outcome.left_out]
+    return [*(not_asked_for(cfg) if which == ENCODER else ()), *rows]
 
 
 def add_sentences(cfg: DictConfig, encoders: Sequence[Any], entries: Sequence[dict[str, Any]], done: Done) -> None:

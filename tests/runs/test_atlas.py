@@ -20,13 +20,14 @@ from headscope.analysis.head_questions import ablation_by_role
 from headscope.errors import ConfigError, InputError
 from headscope.runs import children
 from headscope.runs.atlas import job, parts
+from headscope.runs.atlas.plan import never_made, not_asked_for, steps
 from headscope.runs.children import handed_on
 from headscope.runs.explain import explain
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, train
 
 TYPED = "The cat sat on the mat."
-SMALL = ("data.limit=8", "encoder.sha256=null", "trainer.max_epochs=1", f'sentences=["{TYPED}"]')
+SMALL = ("data.limit=8", "encoder.sha256=null", "trainer.max_epochs=1", f'sentences=["{TYPED}"]', "least_words=10")
 DONE_BEFORE_THE_STOP = ("fine_tuning", "text", "relations")
 MODEL_KEYS = {"name", "encoder", "layers", "heads", "quantities", "roles", "pattern", "relations", "published", "tables"}
 MODEL_KEYS |= {"sources", "left_out", "sentences", "sections", "not_a_class"}
@@ -309,6 +310,39 @@ def test_a_mistake_is_one_sentence_before_any_work(override, sentence, tmp_path)
     assert sentence in told
     assert "\n" not in told
     assert not list(tmp_path.glob("*/config.json"))
+
+
+def composed(*overrides):
+    """The configuration of an atlas."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(PROJECT / "conf"), version_base="1.3"):
+        return compose("train", ["experiment=atlas", "run_dir=x", *overrides])
+
+
+def test_nothing_is_fine_tuned_that_was_not_asked_for():
+    for only in ("[glue]", "[ablation,text]", "relations"):
+        cfg = composed(f"only={only}")
+        assert [name for _, name in steps(cfg) if name == "fine_tuning"] == []
+        assert never_made(cfg) == {"tuned.name": None}
+    (row,) = not_asked_for(composed("only=[glue]"))
+    assert row == {
+        "experiment": "kovaleva_glue",
+        "why": "only=[glue] does not name fine_tuning; add it, or give tuned.name=.",
+    }
+    assert not_asked_for(composed("only=[relations]")) == []  # which needs none
+    for asked in (["only=[glue,fine_tuning]"], []):
+        assert ("encoder", "fine_tuning") in steps(composed(*asked))
+        assert not_asked_for(composed(*asked)) == []
+    assert not_asked_for(composed("only=[glue]", "tuned.name=null")) == []
+
+
+def test_an_atlas_of_one_part_that_needs_a_fine_tuned_model_says_how_to_have_one(encoder, tmp_path):
+    small = (*SMALL, f"encoder.name={encoder}", "shown={}", "only=[ablation]")
+    with pytest.raises(
+        InputError, match=r"nothing is left of the atlas: only=\[ablation\] does not name fine_tuning; add it"
+    ):
+        run_atlas(tmp_path, *small)
+    assert not (tmp_path / "fine_tuning").exists()
 
 
 def test_a_misspelt_part_is_a_sentence_on_the_command_line(tmp_path):

@@ -2,12 +2,13 @@
 
 import { sections } from "./data.js";
 import { announce, make } from "./dom.js";
-import { wideScreen } from "./screen.js";
+import { room } from "./screen.js";
 
 /** groups: [{label, items: [{key, label, hint}]}]; `choose(key)` is called with what was picked. */
 export class Chooser {
-  constructor({ label, placeholder, choose, several = false, id }) {
-    Object.assign(this, { choose, several, label, groups: [], chosen: new Set() });
+  /** `least`: pixels that the content must have for the list to stand beside it; else it folds away above. */
+  constructor({ label, placeholder, choose, several = false, least = 820, id }) {
+    Object.assign(this, { choose, several, label, least, groups: [], chosen: new Set() });
     this.filter = make("input", {
       type: "search",
       id: `${id}-filter`,
@@ -32,12 +33,20 @@ export class Chooser {
     this.summary = make("summary", {}, label);
     this.element = make(
       "details",
-      { class: "chooser", open: wideScreen.matches },
+      { class: "chooser" },
       this.summary,
       make("div", { class: "chooser-body" }, this.filter, this.list, this.nothing),
     );
-    wideScreen.addEventListener("change", () => (this.element.open = wideScreen.matches));
-    this.summary.addEventListener("click", (event) => wideScreen.matches && event.preventDefault());
+    room.listeners.push(() => this.fit());
+    this.fit();
+    this.summary.addEventListener("click", (event) => this.wide && event.preventDefault());
+  }
+
+  fit() {
+    const wide = room.width >= this.least;
+    if (wide === this.wide) return;
+    this.wide = this.element.open = wide;
+    this.element.classList.toggle("beside-content", wide);
   }
 
   setGroups(groups) {
@@ -116,7 +125,7 @@ export class Chooser {
   pick(option) {
     option.focus();
     this.choose(option.dataset.key);
-    if (!wideScreen.matches && !this.several) {
+    if (!this.wide && !this.several) {
       this.element.open = false;
       this.summary.focus();
     }

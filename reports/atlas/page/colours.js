@@ -124,6 +124,15 @@ export function categoryColours(names) {
   return new Map(names.map((name, place) => [name, CATEGORY_COLOURS[place % CATEGORY_COLOURS.length]]));
 }
 
+// The part of viridis that has a contrast of at least 3 with the ground of each theme.
+const LAYER_SHARES = { light: [0, 0.56], dark: [0.45, 1] };
+
+/** The colour of a layer, the first to the last along a ramp. */
+export function layerColour(layer, layers) {
+  const [from, to] = LAYER_SHARES[currentTheme()] ?? LAYER_SHARES.light;
+  return rampColour("sequential", from + (to - from) * (layers > 1 ? (layer - 1) / (layers - 1) : 0.5));
+}
+
 /** The bar of a scale with its values; `marks` adds what dots and hatching mean. */
 export function legend(scale, marks = {}) {
   const stops = Array.from({ length: 11 }, (_, step) => rampColour(scale.ramp, step / 10)).join(", ");

@@ -8,6 +8,7 @@ import { downloadSvg, figureFrame } from "./figure.js";
 import { gridDrawing } from "./grid_drawings.js";
 import { HeadGrid } from "./head_grid.js";
 import { correlationWords, scatterDrawing } from "./scatter.js";
+import { scrollArea } from "./scrolling.js";
 import { headButton, openHead } from "./selection.js";
 import { change, currentModel, currentQuantity, models, selectedIndex, state } from "./state.js";
 import { differences, extent, mean, spearman } from "./statistics.js";
@@ -43,7 +44,7 @@ export const compareView = {
         "div",
         { class: "pane" },
         make("div", { class: "pane-head" }, title, button),
-        make("div", { class: "scroll-x" }, grid.element),
+        scrollArea({ class: "scroll-x" }, grid.element),
         legendPlace,
       );
       return { grid, title, legendPlace, element, button };
@@ -117,7 +118,7 @@ export const compareView = {
         2,
         a,
         {
-          label: `${first.label}, ${b.name} minus ${a.name}`,
+          label: `${first.label}, ${b.shortName} minus ${a.shortName}`,
           values: difference,
           scale: colourScale(difference, { diverging: true, range: [-largest, largest] }),
           words: (index) => [
@@ -132,7 +133,7 @@ export const compareView = {
         model: a,
         x: first.value,
         y: second.value,
-        labels: [a.name, b.name],
+        labels: [`A: ${a.shortName}`, `B: ${b.shortName}`],
         title: `${first.label} of both models`,
         identity: true,
       });
@@ -161,7 +162,7 @@ export const compareView = {
         marked: (index) => isSignificant(quantity, index),
         words: (index) => cellWords(model, quantity, index),
       },
-      `${letter}: ${model.name}`,
+      `${letter}: ${model.shortName}`,
     );
   },
 
@@ -189,11 +190,13 @@ export const compareView = {
       .map((first) => {
         const second = b.byName.get(first.name),
           difference = differences(first.value, second.value);
-        const largest = difference.reduce(
-          (best, value, index) =>
-            value !== null && (best === null || Math.abs(value) > Math.abs(difference[best])) ? index : best,
-          null,
-        );
+        const largest = a
+          .counted(first)
+          .filter((index) => difference[index] !== null)
+          .reduce(
+            (best, index) => (best === null || Math.abs(difference[index]) > Math.abs(difference[best]) ? index : best),
+            null,
+          );
         return {
           quantity: first,
           a: mean(first.value),
@@ -285,7 +288,8 @@ function sameShape() {
 
 /** The heads that differ most between the models. */
 function changedHeads(model, first, second, difference) {
-  const order = difference.map((_, index) => index).filter((index) => difference[index] !== null);
+  const enough = new Set(model.counted(second));
+  const order = model.counted(first).filter((index) => enough.has(index));
   order.sort((left, right) => Math.abs(difference[right]) - Math.abs(difference[left]));
   return plainTable(
     "Heads that differ most",

@@ -5,6 +5,7 @@ import { format, formatInterval, formatP, withUnit, words } from "./text.js";
 
 const COLUMNS = ["value", "n", "low", "high", "p"];
 const ROLE_SCORE = "role_score"; // the family of quantities that test roles
+const PLANE = "plane"; // the family of the two coordinates of heads in the plane
 const HEADLINES = 8; // as many as are told at once
 export const SIGNIFICANT = 0.05;
 
@@ -21,10 +22,14 @@ export class Model {
   constructor(raw, index) {
     Object.assign(this, { raw, index, name: raw.name, layers: raw.layers, heads: raw.heads });
     this.count = raw.layers * raw.heads;
-    this.quantities = raw.quantities.map(flatQuantity);
+    this.all = raw.quantities.map(flatQuantity);
+    const [x, y] = ["x", "y"].map((axis) => this.all.find(({ oneOf, which }) => oneOf === PLANE && which === axis));
+    this.plane = x && y ? { x, y } : null; // a point each: alone, a coordinate says nothing
+    this.quantities = this.all.filter((quantity) => !this.plane || quantity.oneOf !== PLANE);
     this.byName = new Map(this.quantities.map((quantity) => [quantity.name, quantity]));
     this.headlines = this.quantities.filter((quantity) => quantity.headline).slice(0, HEADLINES);
     this.notClasses = new Set(raw.not_a_class);
+    this.leastN = raw.least_n ?? 1;
     this.sentences = raw.sentences ?? [];
     this.ranks = new Map();
   }
@@ -42,6 +47,12 @@ export class Model {
     const [layer, head] = String(name).split("-").map(Number);
     const known = layer >= 1 && layer <= this.layers && head >= 1 && head <= this.heads;
     return known && Number.isInteger(layer) && Number.isInteger(head) ? (layer - 1) * this.heads + head - 1 : null;
+  }
+
+  /** The heads whose value has enough behind it to be called the largest or best of all. */
+  counted(quantity) {
+    const enough = (index) => !quantity.n || quantity.n[index] === null || quantity.n[index] >= this.leastN;
+    return quantity.value.map((_, index) => index).filter((index) => quantity.value[index] !== null && enough(index));
   }
 
   roles(index) {
@@ -96,6 +107,7 @@ function flatQuantity(raw) {
     labelAlone: raw.label ?? words(raw.name),
     description: raw.description ?? "",
     headline: Boolean(raw.headline),
+    better: raw.better ?? null,
     oneOf: raw.one_of ?? null,
     which: raw.which ?? null,
     ...columns,
@@ -163,7 +175,7 @@ export function csvText(rows) {
 /** Everything about every head, tidy, as in heads.csv. */
 export function allRows(model) {
   const rows = [["layer", "head", "quantity", ...COLUMNS]];
-  for (const quantity of model.quantities) {
+  for (const quantity of model.all) {
     for (let index = 0; index < model.count; index++) {
       const { layer, head } = model.place(index);
       rows.push([layer, head, quantity.name, ...COLUMNS.map((name) => quantity[name]?.[index] ?? null)]);

@@ -1,6 +1,7 @@
 // Figures: SVG in a frame with its own download, standing alone with all colours written into it.
 
 import { SVG, announce, byId, download, draw, make } from "./dom.js";
+import { scrollArea } from "./scrolling.js";
 import { niceTicks } from "./statistics.js";
 import { fileName } from "./text.js";
 
@@ -37,7 +38,7 @@ export function figureFrame(caption, svg, name, ...below) {
     "figure",
     { class: "figure" },
     make("figcaption", {}, make("span", {}, caption), button),
-    make("div", { class: "drawing" }, svg),
+    scrollArea({ class: "drawing", "data-label": caption }, svg),
     ...below,
   );
 }
@@ -93,6 +94,15 @@ function standaloneSvg(svg) {
   copy.setAttribute("height", height);
   if (staged) svg.remove();
   return new XMLSerializer().serializeToString(copy);
+}
+
+const pen = { context: null };
+
+/** How wide a text is in the monospaced letters of tokens, `size` pixels high. */
+export function tokenWidth(text, size) {
+  pen.context ??= document.createElement("canvas").getContext("2d");
+  pen.context.font = `${size}px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace`;
+  return pen.context.measureText(text).width;
 }
 
 /** A linear scale from values to pixels. */

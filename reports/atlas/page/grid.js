@@ -7,6 +7,8 @@ import { make } from "./dom.js";
 import { downloadSvg, figureFrame } from "./figure.js";
 import { gridDrawing, layerDrawing } from "./grid_drawings.js";
 import { HeadGrid } from "./head_grid.js";
+import { scatterDrawing } from "./scatter.js";
+import { scrollArea } from "./scrolling.js";
 import { headButton, openHead } from "./selection.js";
 import { change, currentModel, currentQuantity, selectedIndex, state } from "./state.js";
 import { extent, mean } from "./statistics.js";
@@ -37,6 +39,7 @@ export const gridView = {
     this.description = make("p", { class: "muted lead" });
     this.legend = make("div");
     this.profile = make("div", { class: "card" });
+    this.plane = make("div", { class: "card", "data-part": "plane" });
     this.outstanding = make("div", { class: "card", "data-part": "facts" });
     this.summary = make("dl", { class: "facts" });
     this.download = make(
@@ -68,8 +71,7 @@ export const gridView = {
               make("label", { class: "check" }, this.byRank, "Colour by rank"),
               make("label", { class: "field" }, "Highlight ", this.highlight),
             ),
-            make(
-              "div",
+            scrollArea(
               { class: "scroll-x" },
               make(
                 "div",
@@ -89,6 +91,7 @@ export const gridView = {
               "With the keyboard: arrow keys walk the grid, Enter opens a head, Escape closes it.",
           ),
           this.profile,
+          this.plane,
           this.outstanding,
         ),
       ),
@@ -136,12 +139,38 @@ export const gridView = {
     );
     this.summary.replaceChildren(...this.facts(model, quantity, places.filter(marked).length));
     this.renderOutstanding(model);
+    this.renderPlane(model, chosen);
     this.profile.replaceChildren(
       make("h2", {}, "Layer by layer"),
       figureFrame(
         `${quantity.label}: a dot for every head, the line joins the means`,
         layerDrawing(model, quantity),
         fileName("layers", model.name, quantity.name),
+      ),
+    );
+  },
+
+  /** Which heads attend alike: Clark et al., Figure 6. */
+  renderPlane(model, highlight) {
+    this.plane.hidden = !model.plane;
+    if (!model.plane) return;
+    const { x, y } = model.plane,
+      caption = `Every head of ${model.name}: near ones attend alike, the directions mean nothing`;
+    this.plane.replaceChildren(
+      make("h2", {}, "Heads that attend alike"),
+      make("p", { class: "muted lead" }, x.description),
+      figureFrame(
+        caption,
+        scatterDrawing({
+          model,
+          x: x.value,
+          y: y.value,
+          title: `Heads of ${model.name} in the plane`,
+          plane: true,
+          bright: highlight && ((index) => highlight.has(index)),
+          words: (index) => [model.patternClass(index)].filter(Boolean).map((name) => `mostly ${words(name)}`),
+        }),
+        fileName("plane", model.name),
       ),
     );
   },
@@ -174,16 +203,18 @@ export const gridView = {
   },
 
   facts(model, quantity, significant) {
-    const range = extent(quantity.value);
-    if (!range) return [make("div", {}, make("dt", {}, "Defined for"), make("dd", {}, "no head"))];
-    const extreme = (value) => {
-      const index = quantity.value.indexOf(value);
-      return make("dd", {}, headButton(model, index), ` ${format(value)}`);
+    const places = model.counted(quantity),
+      range = extent(places.map((index) => quantity.value[index]));
+    if (!extent(quantity.value)) return [make("div", {}, make("dt", {}, "Defined for"), make("dd", {}, "no head"))];
+    const extreme = (end) => {
+      if (!range) return make("dd", {}, `no head has n ≥ ${model.leastN}`);
+      const index = places.find((place) => quantity.value[place] === range[end]);
+      return make("dd", {}, headButton(model, index), ` ${format(range[end])}`);
     };
     const n = quantity.n && extent(quantity.n);
     const facts = [
-      ["Largest", extreme(range[1])],
-      ["Smallest", extreme(range[0])],
+      ["Largest", extreme(1)],
+      ["Smallest", extreme(0)],
       ["Mean", make("dd", {}, format(mean(quantity.value)))],
     ];
     if (n) facts.push(["n", make("dd", {}, n[0] === n[1] ? format(n[0]) : `${format(n[0])} to ${format(n[1])}`)]);

@@ -4,6 +4,7 @@ import { categoryColours } from "./colours.js";
 import { sections } from "./data.js";
 import { byId, draw, make } from "./dom.js";
 import { axisBelow, canvas, figureFrame, linear } from "./figure.js";
+import { strongestHead } from "./remarkable.js";
 import { dockedScreen } from "./screen.js";
 import { closeHead, openHead } from "./selection.js";
 import { change } from "./state.js";
@@ -65,6 +66,9 @@ export const panelView = {
       make(
         "div",
         { class: "panel-body" },
+        strongestHead(model).index === index &&
+          strongestHead(model).why &&
+          make("p", { class: "why", "data-part": "why" }, strongestHead(model).why),
         this.roles(model, index),
         this.relations(model, index),
         this.pattern(model, index),

@@ -7,8 +7,9 @@ import { announce, byId, hideTip, make } from "./dom.js";
 import { gridView } from "./grid.js";
 import { panelView } from "./head.js";
 import { questionsView } from "./questions.js";
-import { dockedScreen, systemIsDark } from "./screen.js";
+import { dockedScreen, systemIsDark, watchRoom } from "./screen.js";
 import { closeHead } from "./selection.js";
+import { sampleWords } from "./sample.js";
 import { sourcesView } from "./sources.js";
 import {
   atlas,
@@ -16,6 +17,7 @@ import {
   currentModel,
   currentQuantity,
   models,
+  opening,
   readHash,
   selectedIndex,
   state,
@@ -61,14 +63,22 @@ function render() {
   }
   for (const button of byId("models").children)
     button.setAttribute("aria-pressed", String(Number(button.dataset.model) === state.model));
-  if (!built.has(state.view)) view.build(byId(`view-${state.view}`));
-  built.add(state.view);
-  view.render();
   const index = selectedIndex(currentModel());
   document.body.classList.toggle("with-panel", index !== null && state.panel);
   if (index !== null && state.panel) panelView.render(currentModel(), index);
-  else panelView.hide();
+  else panelView.hide(); // before the view, which fits the room that is left
+  tellSample();
+  if (!built.has(state.view)) view.build(byId(`view-${state.view}`));
+  built.add(state.view);
+  view.render();
   document.title = `${atlas.title ?? "Atlas"} – ${label}`;
+}
+
+/** Say above every view where its numbers are of a sample. */
+function tellSample() {
+  const text = sampleWords(state.view === "compare" ? models : [currentModel()]);
+  byId("sample").hidden = !text;
+  if (text) byId("sample").replaceChildren(make("strong", {}, "A sample: no evidence."), ` ${text}`);
 }
 
 function buildTop() {
@@ -99,7 +109,7 @@ function buildTop() {
       make(
         "button",
         { type: "button", "data-model": model.index, title: model.name, onclick: () => change({ model: model.index }) },
-        `${"AB"[model.index] ?? model.index + 1}: ${model.name}`,
+        `${"AB"[model.index] ?? model.index + 1}: ${model.shortName}`,
       ),
     ),
   );
@@ -131,12 +141,21 @@ function nameTheme() {
   byId("theme").setAttribute("aria-label", dark ? "Use light colours" : "Use dark colours");
 }
 
+/** Escape in a field that holds a search empties that field, and nothing else; whether it did. */
+function clearedSearch(field) {
+  if (!field.matches?.('input[type="search"]') || !field.value) return false;
+  field.value = "";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  return true;
+}
+
 async function start() {
   useAtlas(await readAtlas());
   if (!models.length) return byId("main").append(make("p", { class: "notice" }, "This atlas holds no model."));
   buildTop();
   const measured = () => document.documentElement.style.setProperty("--top", `${byId("top").offsetHeight}px`);
   new ResizeObserver(measured).observe(byId("top"));
+  watchRoom(byId("main"));
   whenChanged(showChange);
   readHash(Object.keys(VIEWS));
   render();
@@ -144,9 +163,15 @@ async function start() {
     readHash(Object.keys(VIEWS));
     render();
   });
-  dockedScreen.addEventListener("change", () => panelView.cover());
+  dockedScreen.addEventListener("change", () => {
+    // What nobody asked for may stand beside the page, not over it.
+    if (!dockedScreen.matches && opening.head !== null && state.head === opening.head) change({ head: null });
+    panelView.cover();
+  });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !byId("panel").hidden) closeHead();
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    if (clearedSearch(event.target)) event.preventDefault();
+    else if (!byId("panel").hidden) closeHead();
   });
   document.documentElement.dataset.ready = "yes";
 }

@@ -20,6 +20,7 @@ export const questionsView = {
         "div",
         { class: "content wide" },
         make("h2", { id: "questions-title", class: "unseen" }, "Questions"),
+        questions.length > 0 && answersCard(questions),
         questions.map(([name, answer]) => questionCard(name, answer ?? {})),
         !questions.length && make("p", { class: "notice" }, "No question was asked in this run."),
       ),
@@ -29,11 +30,63 @@ export const questionsView = {
   render() {},
 };
 
+/** Every question with its answer in words, how many heads it is about, and the p-value of its strongest test. */
+function answersCard(questions) {
+  return make(
+    "div",
+    { class: "card", "data-part": "answers" },
+    make("h2", {}, "Answers"),
+    make(
+      "ol",
+      { class: "answers" },
+      questions.map(([name, answer]) =>
+        make(
+          "li",
+          { "data-answer": name },
+          make(
+            "button",
+            { type: "button", class: "link", onclick: () => toQuestion(name) },
+            answer?.title ?? words(name),
+          ),
+          make("p", {}, answerWords(answer ?? {})),
+          make("p", { class: "muted" }, testWords(answer ?? {})),
+        ),
+      ),
+    ),
+  );
+}
+
+function toQuestion(name) {
+  const title = document.querySelector(`[data-question="${CSS.escape(name)}"] h2`);
+  title.scrollIntoView({ block: "center" });
+  title.focus({ preventScroll: true });
+}
+
+function answerWords(answer) {
+  if (!answer.rows?.length) return `Not answered: ${answer.why ?? "it was not computed in this run."}`;
+  return answer.verdict ?? "No test was made of it; its numbers stand below.";
+}
+
+/** n and p; of several tests the smallest p, corrected where it was. */
+function testWords(answer) {
+  const column = answer.columns?.findLast(({ kind }) => kind === "p"),
+    tests = (answer.rows ?? []).map((row) => row[column?.key] ?? null).filter((p) => p !== null),
+    below = tests.filter((p) => p < SIGNIFICANT).length;
+  return [
+    answer.n ? `n = ${format(answer.n)} heads` : null,
+    tests.length ? `smallest ${column.label} ${formatP(Math.min(...tests))}` : "no p-value",
+    tests.length ? `${below} of ${tests.length} tests below ${SIGNIFICANT}` : null,
+    answer.model,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
 function questionCard(name, answer) {
   return make(
     "div",
     { class: "card", "data-question": name },
-    make("h2", {}, answer.title ?? words(name)),
+    make("h2", { tabindex: "-1" }, answer.title ?? words(name)),
     answer.rows?.length
       ? answerParts(name, answer)
       : make("p", { class: "notice-line" }, answer.why ?? "It was not computed in this run."),

@@ -1,6 +1,6 @@
 // Heads as points of two values.
 
-import { rampColour } from "./colours.js";
+import { layerColour } from "./colours.js";
 import { draw, hideTip, make, showTip } from "./dom.js";
 import { airy, axisBelow, axisLeft, canvas, linear } from "./figure.js";
 import { openHead } from "./selection.js";
@@ -8,96 +8,163 @@ import { selectedIndex } from "./state.js";
 import { extent, pairedPlaces, pearson, spearman } from "./statistics.js";
 import { format, shortened } from "./text.js";
 
-/** A point for every head, coloured by layer; a click opens it. */
-export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity = false }) {
-  const width = 620,
-    height = 430,
-    left = 66,
-    right = 600,
-    top = 14,
-    bottom = 350;
+const WIDTH = 620;
+const HEIGHT = 430;
+const LEFT = 66;
+const RIGHT = 600;
+const TOP = 14;
+const BOTTOM = 350;
+const PLANE_BOTTOM = 394; // where no axis is written below
+const NEAR = 18; // how far from a point the pointer still means it
+
+/**
+ * A point for every head, coloured by layer; a click or Enter opens it, arrow keys walk from head to head.
+ * `identity` draws the line on which both values are equal; `plane` leaves the axes out and keeps distances true.
+ */
+export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity, plane, bright, words }) {
   const places = pairedPlaces(xs, ys),
-    svg = canvas(width, height, title, { class: "scatter" });
-  let rangeX = airy(extent(places.map((place) => xs[place]))),
-    rangeY = airy(extent(places.map((place) => ys[place])));
-  if (identity) rangeX = rangeY = [Math.min(rangeX[0], rangeY[0]), Math.max(rangeX[1], rangeY[1])];
-  const x = linear(rangeX, [left, right]),
-    y = linear(rangeY, [bottom, top]);
-  svg.append(
-    axisBelow(x, rangeX, bottom, [left, right], shortened(labels[0], 70), top),
-    axisLeft(y, rangeY, left, [top, bottom], shortened(labels[1], 46), right),
-  );
+    svg = canvas(WIDTH, HEIGHT, title, { class: "scatter", role: "group" }),
+    { x, y, range } = scales(places, xs, ys, { identity, plane });
+  if (plane)
+    svg.append(draw("rect", { class: "plane", x: LEFT, y: TOP, width: RIGHT - LEFT, height: PLANE_BOTTOM - TOP }));
+  else
+    svg.append(
+      axisBelow(x, range.x, BOTTOM, [LEFT, RIGHT], shortened(labels[0], 70), TOP),
+      axisLeft(y, range.y, LEFT, [TOP, BOTTOM], shortened(labels[1], 46), RIGHT),
+    );
   if (identity)
     svg.append(
-      draw("path", { class: "identity", d: `M${x(rangeX[0])} ${y(rangeX[0])}L${x(rangeX[1])} ${y(rangeX[1])}` }),
+      draw("path", { class: "identity", d: `M${x(range.x[0])} ${y(range.x[0])}L${x(range.x[1])} ${y(range.x[1])}` }),
     );
-  const colour = (layer) => rampColour("sequential", model.layers > 1 ? (layer - 1) / (model.layers - 1) : 0.5),
-    selected = selectedIndex(model);
-  const points = places.map((place) => ({ place, x: x(xs[place]), y: y(ys[place]) }));
-  svg.append(
-    draw(
-      "g",
-      {},
-      points.map((point) =>
-        draw("circle", {
-          class: "point",
-          "data-point": point.place,
-          cx: point.x.toFixed(1),
-          cy: point.y.toFixed(1),
-          r: 4.5,
-          fill: colour(model.place(point.place).layer),
-        }),
-      ),
+  const told = (place) => words?.(place) ?? [`${labels[0]} ${format(xs[place])}`, `${labels[1]} ${format(ys[place])}`],
+    points = places.map((place) => ({
+      place,
+      x: x(xs[place]),
+      y: y(ys[place]),
+      lines: pointLines(model, place, told),
+    })),
+    chosen = points.find((point) => point.place === selectedIndex(model));
+  const ring = draw("circle", { class: "ring", r: 8, visibility: "hidden" });
+  svg.append(pointsGroup(model, points, { title, bright, entry: chosen ?? points[0] }), ring, layerLegend(model));
+  listen(svg, points, (point) => {
+    ring.setAttribute("visibility", (point ?? chosen) ? "visible" : "hidden");
+    if (point ?? chosen) for (const key of ["x", "y"]) ring.setAttribute(`c${key}`, (point ?? chosen)[key]);
+  });
+  return svg;
+}
+
+/** From values to pixels, and the ranges of values; in a plane one unit is as long both ways. */
+function scales(places, xs, ys, { identity, plane }) {
+  const bottom = plane ? PLANE_BOTTOM : BOTTOM;
+  const range = {
+    x: airy(extent(places.map((place) => xs[place]))),
+    y: airy(extent(places.map((place) => ys[place]))),
+  };
+  if (identity) range.x = range.y = [Math.min(range.x[0], range.y[0]), Math.max(range.x[1], range.y[1])];
+  if (plane) {
+    const unit = Math.max((range.x[1] - range.x[0]) / (RIGHT - LEFT), (range.y[1] - range.y[0]) / (bottom - TOP));
+    range.x = around(range.x, unit * (RIGHT - LEFT));
+    range.y = around(range.y, unit * (bottom - TOP));
+  }
+  return { x: linear(range.x, [LEFT, RIGHT]), y: linear(range.y, [bottom, TOP]), range };
+}
+
+function around([low, high], span) {
+  return [(low + high - span) / 2, (low + high + span) / 2];
+}
+
+function pointLines(model, place, told) {
+  const { layer, head } = model.place(place);
+  return [`Layer ${layer}, head ${head}`, ...told(place), ...model.roles(place).slice(0, 4)];
+}
+
+function pointsGroup(model, points, { title, bright, entry }) {
+  return draw(
+    "g",
+    { role: "group", "aria-label": `${title}: heads` },
+    points.map((point) =>
+      draw("circle", {
+        class: `point${bright && !bright(point.place) ? " faded" : ""}`,
+        role: "button",
+        tabindex: point === entry ? "0" : "-1",
+        "aria-label": point.lines.join(", "),
+        "data-point": point.place,
+        cx: point.x.toFixed(1),
+        cy: point.y.toFixed(1),
+        r: 4.5,
+        fill: layerColour(model.place(point.place).layer, model.layers),
+      }),
     ),
   );
-  const ring = draw("circle", { class: "ring", r: 8, visibility: "hidden" });
-  svg.append(ring);
-  const mark = (point) => {
-    ring.setAttribute("visibility", point ? "visible" : "hidden");
-    if (point) for (const key of ["x", "y"]) ring.setAttribute(`c${key}`, point[key]);
-  };
-  const chosen = points.find((point) => point.place === selected);
-  mark(chosen);
+}
+
+function layerLegend(model) {
+  const step = Math.min(22, 420 / model.layers),
+    legend = draw("g", {}, draw("text", { x: LEFT, y: HEIGHT - 13, class: "small-text" }, "layer"));
   for (let layer = 1; layer <= model.layers; layer++) {
-    const step = Math.min(22, 420 / model.layers),
-      at = left + 44 + (layer - 1) * step;
-    svg.append(draw("rect", { x: at, y: height - 22, width: step - 1, height: 10, fill: colour(layer) }));
-    if (layer === 1 || layer === model.layers || (model.layers <= 12 && step >= 16))
-      svg.append(
-        draw("text", { x: at + step / 2, y: height - 1, "text-anchor": "middle", class: "small-text" }, String(layer)),
+    const at = LEFT + 44 + (layer - 1) * step,
+      named = layer === 1 || layer === model.layers || (model.layers <= 12 && step >= 16),
+      fill = layerColour(layer, model.layers);
+    legend.append(draw("rect", { "data-layer": layer, x: at, y: HEIGHT - 22, width: step - 1, height: 10, fill }));
+    if (named)
+      legend.append(
+        draw("text", { x: at + step / 2, y: HEIGHT - 1, "text-anchor": "middle", class: "small-text" }, String(layer)),
       );
   }
-  svg.append(draw("text", { x: left, y: height - 13, class: "small-text" }, "layer"));
+  return legend;
+}
+
+/** Pointer, focus and keys; `mark` rings a point, or again the one that is chosen. */
+function listen(svg, points, mark) {
+  const byPlace = new Map(points.map((point) => [String(point.place), point])),
+    focusedPoint = (event) => byPlace.get(event.target.dataset?.point);
   const nearest = (event) => {
-    const box = svg.getBoundingClientRect(),
-      unit = width / box.width,
-      px = (event.clientX - box.left) * unit,
-      py = (event.clientY - box.top) * unit;
-    let best = null,
-      distance = 18 ** 2;
-    for (const point of points) {
-      const square = (point.x - px) ** 2 + (point.y - py) ** 2;
-      if (square < distance) [best, distance] = [point, square];
-    }
-    return best;
+    const unit = WIDTH / svg.getBoundingClientRect().width,
+      px = (event.clientX - svg.getBoundingClientRect().left) * unit,
+      py = (event.clientY - svg.getBoundingClientRect().top) * unit,
+      square = (point) => (point.x - px) ** 2 + (point.y - py) ** 2,
+      best = points.reduce((one, other) => (!one || square(other) < square(one) ? other : one), null);
+    return best && square(best) < NEAR ** 2 ? best : null;
   };
-  svg.addEventListener("pointermove", (event) => {
+  const show = (point, event) => {
+    mark(point);
+    if (point) showTip(event, point.lines);
+    else hideTip();
+  };
+  mark(null);
+  svg.addEventListener("pointermove", (event) => show(nearest(event), event));
+  svg.addEventListener("pointerleave", (event) => show(null, event));
+  svg.addEventListener(
+    "focusin",
+    (event) => event.target.matches(":focus-visible") && show(focusedPoint(event), event),
+  );
+  svg.addEventListener("focusout", (event) => show(null, event));
+  svg.addEventListener("click", (event) => {
     const point = nearest(event);
-    mark(point ?? chosen);
-    if (!point) return hideTip();
-    showTip(event, [
-      `Layer ${model.place(point.place).layer}, head ${model.place(point.place).head}`,
-      `${labels[0]} ${format(xs[point.place])}`,
-      `${labels[1]} ${format(ys[point.place])}`,
-      ...model.roles(point.place).slice(0, 4),
-    ]);
+    if (point) openHead(point.place, svg.querySelector(`[data-point="${point.place}"]`));
   });
-  svg.addEventListener("pointerleave", () => {
-    hideTip();
-    mark(chosen);
-  });
-  svg.addEventListener("click", (event) => nearest(event) && openHead(nearest(event).place));
-  return svg;
+  svg.addEventListener("keydown", (event) => walkPoints(event, [...svg.querySelectorAll("[data-point]")]));
+}
+
+/** Arrow keys go to the next and the previous head, Home and End to the first and the last, Enter opens. */
+function walkPoints(event, circles) {
+  const at = circles.indexOf(event.target);
+  const next = {
+    ArrowRight: at + 1,
+    ArrowDown: at + 1,
+    ArrowLeft: at - 1,
+    ArrowUp: at - 1,
+    Home: 0,
+    End: circles.length - 1,
+  }[event.key];
+  if (at < 0) return;
+  if (event.key === "Enter" || event.key === " ") openHead(Number(event.target.dataset.point), event.target);
+  else if (next === undefined) return;
+  event.preventDefault();
+  if (!circles[next]) return;
+  circles[at].setAttribute("tabindex", "-1");
+  circles[next].setAttribute("tabindex", "0");
+  circles[next].focus();
 }
 
 /** How strongly two columns go together, in a sentence. */

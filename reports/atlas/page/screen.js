@@ -1,6 +1,21 @@
-// What the reader's screen is like.
+// What the reader's screen is like, and how much of it the content has.
 
-// Whether the screen is wide enough for side bar and panel beside the content.
-export const wideScreen = matchMedia("(min-width: 62rem)");
+// Whether the screen is wide enough for the panel beside the content.
 export const dockedScreen = matchMedia("(min-width: 75rem)");
 export const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+
+/** The pixels that the content has in width, of which the panel of a head takes some; listeners hear of changes. */
+export const room = { width: 0, listeners: [] };
+
+/** Follow the width of the content. */
+export function watchRoom(content) {
+  const measure = () => {
+    const style = getComputedStyle(content),
+      width = content.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (width === room.width) return;
+    room.width = width;
+    for (const listener of room.listeners) listener();
+  };
+  measure();
+  new ResizeObserver(measure).observe(content);
+}

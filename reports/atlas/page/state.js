@@ -1,6 +1,9 @@
 // What is read and what is chosen of it, the latter kept in the address so that a link reopens it.
 
 import { Model } from "./data.js";
+import { strongestHead } from "./remarkable.js";
+import { dockedScreen } from "./screen.js";
+import { distinctNames } from "./text.js";
 
 const START = {
   view: "grid",
@@ -18,12 +21,14 @@ const START = {
   highlight: "",
   against: null,
   special: false,
+  words: false,
 };
 const PLACES = ["model", "sentence"]; // counted from one in the address
 
 export let atlas = {};
 export let models = [];
 export const state = { ...START };
+export const opening = { head: null }; // the head that the page itself opened, until the reader opens one
 let show = () => {};
 
 export const currentModel = () => models[state.model];
@@ -34,6 +39,7 @@ export const selectedIndex = (model) => (state.head === null ? null : model.head
 export function useAtlas(read) {
   atlas = read;
   models = (read.models ?? []).map((raw, index) => new Model(raw, index));
+  distinctNames(models.map((model) => model.name)).forEach((name, index) => (models[index].shortName = name));
 }
 
 /** What is called with the state before it, whenever the state has changed. */
@@ -71,6 +77,14 @@ export function readHash(views) {
   if (!views.includes(state.view)) state.view = START.view;
   if (!models[state.model]) state.model = 0;
   if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
+  if (location.hash.length < 2) openStrongest();
+}
+
+/** Where the address says nothing: what stands out most, and beside it, where there is room, its head. */
+function openStrongest() {
+  const { index, quantity } = strongestHead(currentModel());
+  state.quantity = quantity;
+  if (dockedScreen.matches) state.head = opening.head = currentModel().headName(index);
 }
 
 /** Change what is chosen and show it; `step` makes it a step that the Back button undoes. */

@@ -4,6 +4,7 @@ import { Chooser, quantityGroups } from "./chooser.js";
 import { allRows, csvText, isSignificant } from "./data.js";
 import { announce, download, make } from "./dom.js";
 import { compileFilter, filterExamples } from "./filter.js";
+import { scrollArea } from "./scrolling.js";
 import { openHead } from "./selection.js";
 import { change, currentModel, selectedIndex, state } from "./state.js";
 import { fillRows } from "./tables.js";
@@ -13,14 +14,14 @@ const FIXED_COLUMNS = [
   {
     key: "head",
     label: "head",
-    width: 5,
+    width: 4.2,
     text: (model, index) => model.headName(index),
     order: (model, index) => index,
   },
   {
     key: "roles",
     label: "roles",
-    width: 12,
+    width: 9,
     text: (model, index) => model.roles(index).map(words).join(", "),
     csv: (model, index) => model.roles(index).join(" "),
     has: (model) => model.raw.roles && Object.keys(model.raw.roles).length,
@@ -28,7 +29,7 @@ const FIXED_COLUMNS = [
   {
     key: "class",
     label: "class",
-    width: 9,
+    width: 7.8,
     text: (model, index) => words(model.patternClass(index) ?? ""),
     csv: (model, index) => model.patternClass(index),
     has: (model) => model.raw.pattern && Object.keys(model.raw.pattern).length,
@@ -36,17 +37,19 @@ const FIXED_COLUMNS = [
   {
     key: "relation",
     label: "best relation",
-    width: 7.5,
+    width: 6.4,
     text: (model, index) => bestRelation(model, index)?.relation ?? "",
     csv: (model, index) => bestRelation(model, index)?.relation,
     has: (model) => model.raw.relations && Object.keys(model.raw.relations).length,
   },
 ];
 
-const NUMBER_WIDTH = 6.5;
+const REM = 15; // pixels, as style.css says
+const SCROLL_BAR = 18;
 
-function longestWord(label) {
-  return Math.max(...label.split(/[\s-]+/).map((word) => word.length));
+/** The width of a column of numbers, in rem: the longest word of its label, and a sign for the order. */
+function numberWidth(label) {
+  return Math.max(5, 2.6 + 0.46 * Math.max(...label.split(/[\s-]+/).map((word) => word.length)));
 }
 
 function bestRelation(model, index) {
@@ -60,6 +63,7 @@ export const tableView = {
       placeholder: "Filter quantities",
       id: "columns",
       several: true,
+      least: 1000,
       choose: (key) => this.toggle(key),
     });
     this.filter = make("input", {
@@ -78,6 +82,11 @@ export const tableView = {
     this.widths = make("colgroup");
     this.body = make("tbody", { onclick: (event) => this.rowClicked(event) });
     this.caption = make("caption");
+    this.area = scrollArea(
+      { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of heads" },
+      make("table", { class: "data heads" }, this.caption, this.widths, this.head, this.body),
+    );
+    new ResizeObserver(() => this.fit()).observe(this.area);
     root.append(
       make(
         "div",
@@ -116,11 +125,7 @@ export const tableView = {
               make("summary", {}, "How to filter"),
               make("p", { id: "filter-help" }, filterHelp(filterExamples(currentModel()))),
             ),
-            make(
-              "div",
-              { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of heads" },
-              make("table", { class: "data heads" }, this.caption, this.widths, this.head, this.body),
-            ),
+            this.area,
           ),
         ),
       ),
@@ -128,8 +133,25 @@ export const tableView = {
   },
 
   columns(model) {
-    const chosen = state.columns ?? defaultColumns(model);
+    const chosen = state.columns ?? this.firstColumns(model);
     return chosen.filter((name) => model.byName.has(name));
+  },
+
+  /** The columns before the reader chooses any: of what is told first of a head as many as have room, at least two. */
+  firstColumns(model) {
+    const first = model.headlines.length ? model.headlines : model.quantities.slice(0, 8);
+    let room = (this.area.clientWidth - SCROLL_BAR) / REM;
+    for (const column of this.fixed(model)) room -= column.width;
+    return first
+      .filter((quantity, place) => (room -= numberWidth(quantity.label)) >= 0 || place < 2)
+      .map((quantity) => quantity.name);
+  },
+
+  /** Show as many columns as have room now. */
+  fit() {
+    const names =
+      state.columns === null && this.area.clientWidth ? this.columns(currentModel()).join() : this.shownNames;
+    if (names !== this.shownNames) this.render();
   },
 
   toggle(key) {
@@ -147,6 +169,7 @@ export const tableView = {
   render() {
     const model = currentModel(),
       names = this.columns(model);
+    this.shownNames = names.join();
     this.chooser.setGroups(quantityGroups(model));
     this.chooser.setChosen(names, `${names.length} chosen`);
     if (document.activeElement !== this.filter) this.filter.value = state.filter;
@@ -200,9 +223,7 @@ export const tableView = {
   renderWidths(model, names) {
     const widths = [
       ...this.fixed(model).map((column) => column.width),
-      ...names.map(
-        (name) => NUMBER_WIDTH + Math.min(4, Math.max(0, longestWord(model.byName.get(name).label) - 9) * 0.6),
-      ),
+      ...names.map((name) => numberWidth(model.byName.get(name).label)),
     ];
     this.widths.replaceChildren(...widths.map((width) => make("col", { style: { width: `${width}rem` } })));
     this.widths.parentElement.style.minWidth = `${widths.reduce((sum, width) => sum + width, 0)}rem`;
@@ -295,17 +316,14 @@ export const tableView = {
   },
 };
 
-/** The columns before the reader chooses any: what is told first of a head, or the first of all. */
-function defaultColumns(model) {
-  return (model.headlines.length ? model.headlines : model.quantities.slice(0, 8)).map((quantity) => quantity.name);
-}
-
 /** How filters are written, with examples of this model. */
-function filterHelp({ word, compared, between, column, whole }) {
+function filterHelp({ word, heads, compared, between, column, whole }) {
   const code = (...texts) => texts.flatMap((text, place) => [place ? ", " : "", make("code", {}, text)]);
   return [
     "A word keeps heads with that role, class, relation or name: ",
     code(word),
+    ". Heads and ranges: ",
+    code(...heads),
     ". Comparisons take numbers: ",
     code(...[compared, between].filter(Boolean)),
     ". Add ",
@@ -316,7 +334,7 @@ function filterHelp({ word, compared, between, column, whole }) {
     whole.length ? ["Whole names are compared by ", ...code(...whole), ". "] : "",
     "Join with ",
     code("and", "or", "not"),
-    " and brackets; names with spaces or signs go in double quotes.",
+    " and brackets. Names are those that the page shows, or those of heads.csv.",
   ].flat();
 }
 

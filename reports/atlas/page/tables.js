@@ -1,6 +1,7 @@
 // Tables from rows: plain ones, and those that sort by any column.
 
 import { announce, make } from "./dom.js";
+import { scrollArea } from "./scrolling.js";
 import { format, formatP, shortened, words } from "./text.js";
 
 /** A table from rows: columns are {name, label, text(row), class}; `caption` is for everybody. */
@@ -22,7 +23,7 @@ export function plainTable(caption, columns, rows, options = {}) {
     make("thead", {}, make("tr", {}, header)),
     make("tbody", {}, body),
   );
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.label ?? caption }, table);
+  return scrollArea({ class: "scroll", tabindex: "0", role: "region", "aria-label": options.label ?? caption }, table);
 }
 
 /** Fill a table's body: the first rows at once, the others while nobody waits; a later call takes over. */
@@ -102,8 +103,7 @@ export function sortableTable(caption, columns, rows, options = {}) {
     body,
   );
   show();
-  return make(
-    "div",
+  return scrollArea(
     { class: rows.length > 15 ? "scroll long" : "scroll", tabindex: "0", role: "region", "aria-label": caption },
     table,
   );

@@ -45,6 +45,23 @@ export function fileName(...parts) {
   return parts.join("_").replace(/[^\p{L}\p{N}.-]+/gu, "_");
 }
 
+/** Names that begin with what tells them apart: what they share comes last, in brackets. */
+export function distinctNames(names) {
+  const shared = names.reduce((prefix, name) => {
+    let length = 0;
+    while (length < prefix.length && prefix[length] === name[length]) length++;
+    return prefix.slice(0, length);
+  }, names[0] ?? "");
+  const whole = names.every((name) => !/[\p{L}\p{N}]/u.test(name[shared.length] ?? "")),
+    prefix = whole ? shared : shared.replace(/[\p{L}\p{N}]+$/u, ""),
+    told = prefix.replace(/[^\p{L}\p{N})\]]+$/u, "");
+  if (names.length < 2 || told.length < 4) return names;
+  return names.map((name) => {
+    const own = name.slice(prefix.length).replace(/^[^\p{L}\p{N}]+/u, "");
+    return own ? `${own} (${told})` : name;
+  });
+}
+
 /** A long label cut to fit. */
 export function shortened(text, length) {
   return text.length > length ? text.slice(0, length - 1) + "…" : text;
