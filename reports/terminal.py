@@ -5,8 +5,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headscope.contracts import Provenance, Row, RunResults
+from headscope.contracts import Facts, Provenance, Row, RunResults, Source
 from headscope.reports.columns import table_of, without_room
+from headscope.reports.evidence import sample_notes
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
@@ -35,6 +36,21 @@ def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = (), p
         print(folder / "results.json", flush=True)
 
 
+def announce(experiment: str, facts: Facts, source: Source) -> None:
+    """Say what runs, before the first bar: the experiment, the task, the model and the data."""
+    task = f" {facts.task}" if facts.task else ""
+    heads = f" ({facts.layers} × {facts.heads} heads)" if facts.layers else ""
+    line = f"{experiment}{task}: {source.encoder['name']}{heads} on {data_of(source)}"
+    Console(stderr=True).print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def data_of(source: Source) -> str:
+    """The files and how many examples there are of each part."""
+    names = [Path(file).name for file in source.data]
+    files = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
+    return f"{files} ({', '.join(f'{count:,} {part}' for part, count in source.examples.items())})"
+
+
 def paper() -> Console:
     """What tables are printed on: the terminal, or a file that is wider."""
     console = Console()
@@ -51,10 +67,7 @@ def print_table(console: Console, title: str, rows: Sequence[Row], columns: Sequ
 
 def caption(provenance: Provenance) -> list[str]:
     """Which model and data are ours, and where the published figures come from."""
-    names = [Path(file).name for file in provenance.data]
-    data = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
-    examples = ", ".join(f"{count} {part}" for part, count in provenance.examples.items())
-    lines = [f"ours: {provenance.encoder['name']} on {data} ({examples})"]
+    lines = [f"ours: {provenance.encoder['name']} on {data_of(provenance)}", *sample_notes(provenance)]
     counted = {"skipped as too long": provenance.skipped, "words without pieces": provenance.words_without_pieces}
     for what, counts in counted.items():
         if count := sum(counts.values()):

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from headscope.contracts import RunResults
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, sole_run, stop_if_told
+from headscope.runs.limits import check_limits
 from headscope.runs.report import plain_config
 
 
@@ -84,6 +85,7 @@ def compose_job(loader: ConfigLoader, config: DictConfig, arguments: list[str], 
 def run_child(cfg: DictConfig, output: Path | None = None) -> RunResults:
     """Run it as any other; what it prints goes into a file, where one is named, since the terminal is the parent's."""
     stop_if_told()
+    check_limits(cfg)
     with sole_run(Path(cfg.run_dir)), printed_to(output) if output else nullcontext():
         return get_method(cfg.job)(cfg)
 

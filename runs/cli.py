@@ -21,6 +21,7 @@ from omegaconf import DictConfig
 from headscope.processes import answered_sigterm, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, Explained, explain, interrupted
 from headscope.runs.help import help_text
+from headscope.runs.limits import check_limits
 from headscope.runs.sweeps.job import sweep_job
 
 SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it
@@ -47,6 +48,7 @@ def run_job(cfg: DictConfig) -> None:
     # The jobs of a sweep may be processes that a launcher started: SIGTERM is theirs to answer as well.
     as_a_job = sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors()
     with answered_sigterm(), as_a_job, sole_run(Path(cfg.run_dir)):
+        check_limits(cfg)
         hydra.utils.get_method(cfg.job)(cfg)
 
 

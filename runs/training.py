@@ -14,16 +14,17 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from omegaconf import DictConfig
-from pytorch_lightning.callbacks import Checkpoint, EarlyStopping, RichProgressBar
+from pytorch_lightning.callbacks import Checkpoint, EarlyStopping
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnector
 
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
-from headscope.reports.terminal import show
+from headscope.reports.terminal import announce, show
 from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, resume_point, tidy
 from headscope.runs.children import key_of
+from headscope.runs.progress_bar import EpochBar, StepLoss
 from headscope.runs.report import Note, OpenRun, is_part, note_data, open_run, prepare_folder
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
@@ -50,12 +51,16 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
         raise ConfigError("analyses=…: need module=head_analysis, as in experiment=clark_surface.")
     datamodule: DataModule = instantiate(cfg.data, _convert_="all")
     datamodule.require(cfg.stages)
-    module: Module = instantiate(cfg.module, _convert_="all")(facts=datamodule.facts())
+    facts = datamodule.facts()
+    module: Module = instantiate(cfg.module, _convert_="all")(facts=facts)
     source = datamodule.source()
     note_data(opened.folder, source)
+    if watched():
+        announce(cfg.experiment_name, facts, source)
     trainer = build_trainer(cfg, opened.loggers)
     metrics = run_stages(cfg, trainer, module, datamodule)
     findings = module.findings()
+    metrics = with_counts(metrics, findings.metrics)
     stop_if_told()
     tables = {"summary": summary(metrics, cfg), **with_published(findings.tables, cfg.published.tables)}
     return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
@@ -68,8 +73,8 @@ def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer
     trains = "fit" in cfg.stages
     if not trains:
         callbacks = [callback for callback in callbacks if not isinstance(callback, OF_TRAINING)]
-    own = [StopsWhenTold(), *([TrainingWatch()] if trains else [])]
-    bar = [RichProgressBar(leave=True, console_kwargs={"stderr": True})] if watched() else []
+    own = [StopsWhenTold(), *([TrainingWatch(), StepLoss()] if trains else [])]
+    bar = [EpochBar(cfg.monitor)] if watched() else []
     trainer: pl.Trainer = instantiate(
         cfg.trainer,
         callbacks=[*own, *callbacks, *bar],
@@ -134,6 +139,12 @@ def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: An
             getattr(trainer, stage)(module, datamodule=datamodule, ckpt_path=best, verbose=False, weights_only=True)
             metrics |= {name: number(value) for name, value in trainer.callback_metrics.items()}
     return metrics
+
+
+def with_counts(metrics: Mapping[str, float | None], found: Mapping[str, float | None]) -> dict[str, float | None]:
+    """The metrics, whole where a module counted them: Lightning knows numbers with decimals alone."""
+    counts = {f"test/{name}" for name, value in found.items() if isinstance(value, int)}
+    return {name: int(value) if name in counts and value is not None else value for name, value in metrics.items()}
 
 
 def validation_score(trainer: pl.Trainer) -> dict[str, float | None]:
