@@ -73,7 +73,7 @@ class AttentionDataModule(pl.LightningDataModule):
         if tuned:
             encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
-        self.cache, self.cache_dir = cache, Path(cache_dir).expanduser()
+        self.cache, self.cache_dir = cache, Path(cache_dir)
         self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
         self.first_epoch = 0
 
@@ -156,7 +156,13 @@ class AttentionDataModule(pl.LightningDataModule):
             left_out=self.left_out,
             skipped={name: split.skipped for name, split in splits.items()},
             words_without_pieces={name: split.dropped_words for name, split in splits.items()},
+            inputs=self.inputs(),
         )
+
+    def inputs(self) -> dict[str, str]:
+        """The checksums of the files besides the data that decide the numbers: of models and vectors."""
+        vectors = {str(file): files_sha256([file]) for file in self.vectors.files} if self.vectors else {}
+        return {**self.encoder.inputs(), **(self.tuned.inputs() if self.tuned else {}), **vectors}
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -194,7 +200,7 @@ class AttentionDataModule(pl.LightningDataModule):
         split = self._split(name)
         if split.stores:
             return
-        stores = open_stores(split, self.words, self.cache_dir, str(given(self.trainer, "a trainer").precision))
+        stores = open_stores(split, self.words, self.cache_dir.expanduser(), str(given(self.trainer, "a trainer").precision))
         missing = missing_shards(stores, *self._rank())
         if missing:
             self.encoder.load().to(device)

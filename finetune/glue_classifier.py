@@ -127,6 +127,6 @@ class SaveModel(pl.Callback):
             return
         encoder = cast(Any, trainer).datamodule.encoder
         tokenizer = AutoTokenizer.from_pretrained(encoder.folder, trust_remote_code=encoder.spec.trust_remote_code)
-        with appears_whole(self.folder) as draft:
+        with appears_whole(self.folder, durable=True) as draft:
             cast(GlueClassifier, pl_module).model.save_pretrained(draft)
             tokenizer.save_pretrained(draft)

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from headscope.contracts import RunResults
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process
-from headscope.runs.report import plain_config
+from headscope.runs.resume import plain_config
 
 
 def handed_on(cfg: DictConfig) -> list[str]:

@@ -18,7 +18,8 @@ from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, watched
 from headscope.reports.terminal import show
-from headscope.runs.report import Note, OpenRun, note_data, open_run, prepare_folder
+from headscope.runs.report import OpenRun, open_run
+from headscope.runs.resume import Note, note_data, prepare_folder
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 

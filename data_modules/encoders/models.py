@@ -1,6 +1,5 @@
 """From an `EncoderSpec` to a model: its folder, its checksum, its weights with any head; every field is honoured."""
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.weight_change import add_change, change_file
 from headscope.errors import ConfigError, InputError, first_line
-from headscope.files import PACKAGE, files_sha256, joined_sha256, once, packaged_folder
+from headscope.files import PACKAGE, files_sha256, joined_sha256, once, packaged_folder, parse_json
 
 transformers_logging.disable_progress_bar()
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -55,6 +54,11 @@ class ModelFiles:
             "tokenizer_sha256": files_sha256(tokenizer_files(self.folder)),
             "parameters": parameter_count(self.folder),
         }  # fmt: skip
+
+    def inputs(self) -> dict[str, str]:
+        """The checksums of all files that decide what the model computes."""
+        files = [*weight_files(self.folder), self.folder / "config.json", *tokenizer_files(self.folder)]
+        return {str(file): files_sha256([file]) for file in [*files, *filter(None, [self.change])]}
 
     def config(self, **changes: Any) -> PreTrainedConfig:
         """The model's configuration, with some values changed."""
@@ -165,7 +169,7 @@ def _numbers_of(file: Path) -> int:
     """A safetensors file starts with the length of its header, which names the shape of every tensor."""
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(min(size, file.stat().st_size)))
+        header = parse_json(stream.read(min(size, file.stat().st_size)))
     tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
     return sum(math.prod(tensor["shape"]) for tensor in tensors if "F" in tensor["dtype"])  # no index buffers
 

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, did_you_mean
 from headscope.runs.explain import INTERRUPTED, explain
-from headscope.runs.sweeps.jobs import SweepJobs
+from headscope.runs.sweeps.jobs import SweepJobs, only_sweep, sweep_folder
 from headscope.runs.sweeps.launch import LauncherFailed, launch
 from headscope.runs.sweeps.report import report
 from headscope.runs.sweeps.search import GridSearch
@@ -28,11 +28,15 @@ def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, argu
     HydraConfig.instance().set_config(config)
     search = build(config.search)
     fixed, swept = split(search, loader, arguments, config.sweep_only)
-    jobs = SweepJobs(config, loader, fixed)
+    with only_sweep(sweep_folder(config)):
+        run_jobs(config, search, SweepJobs(config, loader, fixed), swept, launcher)
+
+
+def run_jobs(config: DictConfig, search: GridSearch, jobs: SweepJobs, swept: Sequence[Override], launcher: Launcher) -> None:
+    """Run those that are not done yet; the report of an earlier command stays until there is one to take its place."""
     trouble = None
     try:
         for batch in search.batches(jobs, swept):
-            (jobs.folder / "results.json").unlink(missing_ok=True)
             jobs.save()
             if batch:
                 launch(launcher, batch, config.hydra.launcher)
