@@ -1,7 +1,6 @@
 """Which heads attend alike (Clark, section 6): Jensen-Shannon distances of all pairs of heads, drawn in the plane."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,14 @@ from torch import Tensor
 
 from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.entropy import SMALLEST, smoothed
-from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, RunResults, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, given
+from headscope.files import local_path
 
 SECTION = Section("clusters", "clusters of heads")
 RELEASED_SMOOTHING = 0.001
+ReadRun = Callable[[Path], RunResults | None]  # the results in a folder, if a run finished there
 CELLS_IN_CACHE = 4096  # of each map, on the CPU; a GPU takes whole inputs
 
 
@@ -27,10 +28,20 @@ class HeadDistances(Analysis):
     mixed: Tensor
     tokens: Tensor
 
-    def __init__(self, facts: Facts, released: bool = False, seed: int = 0, relations_run: str | None = None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        released: bool = False,
+        seed: int = 0,
+        relations_run: str | None = None,
+        read_run: ReadRun | None = None,
+    ) -> None:
         super().__init__(facts)
         self.smoothing, self.seed = RELEASED_SMOOTHING if released else 0.0, seed
-        self.relation_heads = relation_heads_of(Path(relations_run), facts.encoder_sha256) if relations_run else []
+        self.relation_heads: list[Row] = []
+        if relations_run:
+            reader = given(read_run, "what reads relations_run")
+            self.relation_heads = relation_heads_of(local_path(relations_run), reader, facts.encoder_sha256)
         self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
         self.add_sum("tokens")
 
@@ -61,14 +72,13 @@ def coordinate(axis: str) -> Quantity:
     return Quantity(f"mds_{axis}", f"place in the plane, {axis}", meaning, section=SECTION, one_of="plane", which=axis)
 
 
-def relation_heads_of(run: Path, encoder_sha256: str | None) -> list[Row]:
+def relation_heads_of(run: Path, read_run: ReadRun, encoder_sha256: str | None) -> list[Row]:
     """The best head of each relation, as another run found it with the same encoder."""
-    try:
-        results = json.loads((run / "results.json").read_text(encoding="utf-8"))
-        rows, encoder = results["tables"]["relation_heads"], results["provenance"]["encoder"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"analyses.clusters.relations_run={run}: no finished run of clark_relations there.") from error
-    if encoder["sha256"] != encoder_sha256:
+    results = read_run(run)
+    if results is None or "relation_heads" not in results.tables:
+        raise ConfigError(f"analyses.clusters.relations_run={run}: no finished run of clark_relations there.")
+    rows, encoder = results.tables["relation_heads"], results.provenance.encoder
+    if encoder.get("sha256") != encoder_sha256:
         raise ConfigError(f"analyses.clusters.relations_run={run}: was run with another encoder, {encoder['name']}.")
     return [{"relation": row["relation"], "head": row["head"]} for row in rows]
 

@@ -159,7 +159,13 @@ class AttentionDataModule(pl.LightningDataModule):
             left_out=self.left_out,
             skipped={name: split.skipped for name, split in splits.items()},
             words_without_pieces={name: split.dropped_words for name, split in splits.items()},
+            inputs=self.inputs(),
         )
+
+    def inputs(self) -> dict[str, str]:
+        """The checksums of the files besides the data that decide the numbers: of models and vectors."""
+        vectors = {str(file): files_sha256([file]) for file in self.vectors.files} if self.vectors else {}
+        return {**self.encoder.inputs(), **(self.tuned.inputs() if self.tuned else {}), **vectors}
 
     @property
     def left_out(self) -> dict[str, int]:

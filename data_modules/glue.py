@@ -74,6 +74,9 @@ class GlueDataModule(AttentionDataModule):
         relations = tuple(self.parser.relations()) if self.parser else ()
         return replace(super().facts(), task=self.name, features=self.parser is not None, relations=relations)
 
+    def inputs(self) -> dict[str, str]:
+        return {**super().inputs(), **(self.parser.inputs() if self.parser else {})}
+
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = token_classes(tokenizer)
         parsed = self.parser.parse([text for example in examples for text in example.words]) if self.parser else None

@@ -178,6 +178,7 @@ class PatternDataModule(pl.LightningDataModule):
             data={str(self.file): files_sha256([self.file])},
             examples={name: len(split) for name, split in self.read_splits().items()},
             left_out={"maps that share a head or an input with what is held out": left_out},
+            inputs={file: sha256 for encoder in self.encoders.values() for file, sha256 in encoder.inputs().items()},
         )
 
     def require(self, stages: Sequence[str]) -> None:

@@ -133,7 +133,7 @@ class SaveModel(pl.Callback):
             return
         encoder = cast(Any, trainer).datamodule.encoder
         tokenizer = AutoTokenizer.from_pretrained(encoder.folder, trust_remote_code=encoder.spec.trust_remote_code)
-        with appears_whole(self.folder) as draft:
+        with appears_whole(self.folder, durable=True) as draft:
             cast(GlueClassifier, pl_module).model.save_pretrained(draft)
             tokenizer.save_pretrained(draft)
             for file in weight_files(draft):  # whoever reads the model compares it

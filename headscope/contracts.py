@@ -217,6 +217,7 @@ class Source:
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     words_without_pieces: Mapping[str, int] = field(default_factory=dict[str, int])
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])  # checksums of other files: weights, vectors, parser
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,10 @@ class Provenance(Source):
 
 @dataclass(frozen=True)
 class RunResults:
-    """What results.json holds. `quantities` explains the names in heads.csv; `runs` are the folders of runs inside."""
+    """What results.json holds. `quantities` explains the names in heads.csv; `runs` are the folders of runs inside.
+
+    `files` are the checksums of what else the run left and others may read.
+    """
 
     experiment: str
     metrics: Mapping[str, float | None]
@@ -247,6 +251,7 @@ class RunResults:
     quantities: Mapping[str, Quantity] = field(default_factory=dict[str, Quantity])
     drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
     runs: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_json(self) -> dict[str, Any]:
         """Plain content for JSON; numbers that are not defined become null."""
@@ -258,7 +263,8 @@ class RunResults:
             "drawings": defined(self.drawings),
             "provenance": defined(asdict(self.provenance)),
         }
-        return content | ({"runs": dict(self.runs)} if self.runs else {})
+        optional = {"runs": dict(self.runs), "files": dict(self.files)}
+        return content | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> RunResults:
@@ -273,6 +279,7 @@ class RunResults:
             quantities=quantities,
             drawings=content.get("drawings", {}),
             runs=content.get("runs", {}),
+            files=content.get("files", {}),
         )
 
 

@@ -17,6 +17,10 @@ class DataError(InputError):
     """A data file that was read and is not what it should be."""
 
 
+class DamagedFile(InputError):
+    """A file that the program wrote itself and that is not as it was written."""
+
+
 class ConfigError(InputError):
     """A configuration that cannot work, found before any work is done."""
 

@@ -1,21 +1,25 @@
-"""Where data lies, what its checksum is, and files that appear only when they are whole."""
+"""Where data lies, what its checksum is, and the one reader and writer of JSON."""
 
 import csv
 import hashlib
 import importlib.util
 import io
 import json
-import shutil
-import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from headscope.errors import InputError
+from headscope.drafts import appears_whole as appears_whole
+from headscope.drafts import write_atomically
+from headscope.errors import DamagedFile, InputError, first_line
 
 PACKAGE = "package:"
+NAMES: dict[Any, str] = {
+    dict: "an object", list: "a list", str: "a text", float: "a number", int: "a whole number", bool: "true or false",
+    type(None): "null",
+}  # fmt: skip
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
 
@@ -80,6 +84,13 @@ def joined_sha256(digests: Iterable[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
+def checksums_below(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The checksums of the files of a folder, by their path inside; a name may be a folder of them, or not there."""
+    found = [folder / name for name in names]
+    files = sorted(file for path in found for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+    return {file.relative_to(folder).as_posix(): files_sha256([file]) for file in files}
+
+
 @lru_cache(maxsize=64)
 def _kept_sha256(file: Path, _changed: int) -> str:
     return file_sha256(file)
@@ -91,45 +102,92 @@ def file_sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-@contextmanager
-def appears_whole(path: Path) -> Generator[Path, None, None]:
-    """A draft beside the path, a file or folder that the caller makes; it takes the path's name once the block is through.
-
-    A reader sees the old content or the new, and a run that is stopped leaves nothing half-written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
-    try:
-        yield draft
-        if draft.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # a folder cannot replace one that has content
-        draft.replace(path)
-    finally:
-        if draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
-        draft.unlink(missing_ok=True)
-
-
-def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file that a reader sees as it was or as it will be, never in between."""
-    with appears_whole(file) as draft:
-        draft.write_bytes(content)
-
-
-def write_json(file: Path, content: Any) -> None:
-    """Write indented JSON; numbers that are not defined are refused."""
-    write_atomically(file, (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
-
-
-def read_json(file: Path) -> Any | None:
-    """What a JSON file holds; None where there is no such file."""
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-
-
 def write_csv(file: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Write tidy CSV; what a row does not know stays empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_atomically(file, text.getvalue().encode())
+    write_atomically(file, text.getvalue().encode(), durable=True)
+
+
+# JSON
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write indented JSON; numbers that are not defined are refused."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_atomically(file, text.encode(), durable=True)
+
+
+def content_sha256(content: Any) -> str:
+    """The checksum of what JSON says, however it is indented."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_json(file: Path, shape: Any, way_out: str) -> Any | None:
+    """What a JSON file holds; None where there is no such file, and a sentence where it is not what it should be.
+
+    `shape` is that of `shape_error`; `way_out` ends the sentence.
+    """
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        value = parse_json(content)
+    except ValueError as error:
+        raise DamagedFile(f"{file}: damaged, or not JSON ({first_line(error)}); {way_out}.") from error
+    if wrong := shape_error(value, shape):
+        raise DamagedFile(f"{file}: {wrong}; {way_out}.")
+    return value
+
+
+def parse_json(content: bytes | str) -> Any:
+    """JSON as the standard has it: no NaN, no key twice, no number without end; all else is a ValueError."""
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+        return json.loads(text, object_pairs_hook=_each_once, parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice")
+    return content
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
+def shape_error(value: Any, shape: Any, where: str = "") -> str | None:
+    """How a value of JSON differs from a shape, in words; None where it does not.
+
+    A shape is a type, a tuple of shapes of which one must fit, [shape] for a list, {"key": shape} for what must be there,
+    {str: shape} for any keys.
+    """
+    if isinstance(shape, tuple):
+        wrong = [shape_error(value, one, where) for one in cast(tuple[Any, ...], shape)]
+        return None if None in wrong else wrong[0]
+    kind: Any = dict if isinstance(shape, dict) else list if isinstance(shape, list) else shape
+    fits: Any = (int, float) if kind is float else kind
+    if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool):
+        return f"expected {NAMES[kind]}{where and f' in {where}'}, found {NAMES[type(value)]}"
+    content: Any = value
+    parts: list[tuple[Any, Any, str]] = []
+    if kind is list and isinstance(shape, list):
+        parts = [(one, cast(list[Any], shape)[0], f"{where}[{index}]") for index, one in enumerate(content)]
+    elif isinstance(shape, dict):
+        inside = cast(dict[Any, Any], shape)
+        if missing := [key for key in inside if key is not str and key not in content]:
+            return f"expected {missing[0]}{where and f' in {where}'}, found none"
+        keys = content if str in inside else inside
+        parts = [(content[key], inside.get(str, inside.get(key)), f"{where}.{key}".lstrip(".")) for key in keys]
+    return next((wrong for part in parts if (wrong := shape_error(*part))), None)

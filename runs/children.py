@@ -20,7 +20,7 @@ from headscope.contracts import RunResults
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, sole_run, stop_if_told
 from headscope.runs.limits import check_limits
-from headscope.runs.report import plain_config
+from headscope.runs.resume import plain_config
 
 
 def handed_on(cfg: DictConfig) -> list[str]:

@@ -19,9 +19,10 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
 from headscope.processes import answered_sigterm, is_first_process, sole_run
-from headscope.runs.explain import STOPPED_BY, Explained, explain, interrupted
+from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted
 from headscope.runs.help import help_text
 from headscope.runs.limits import check_limits
+from headscope.runs.report import PACKAGES, versions
 from headscope.runs.sweeps.job import sweep_job
 
 SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it
@@ -31,10 +32,10 @@ SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 def main() -> None:
     """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted, 143 ended by SIGTERM."""
-    if {"--help", "-h"} & set(sys.argv[1:]):
-        print(help_text(), end="")
-        return
     with answered_sigterm(), clear_errors():
+        if {"--help", "-h"} & set(sys.argv[1:]):
+            print(help_text(), end="")
+            return
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
         register()
         run_job()
@@ -57,7 +58,10 @@ def clear_errors() -> Iterator[None]:
     """End the program with a sentence and a status; with HYDRA_FULL_ERROR=1 in the environment, the traceback too."""
     try:
         yield
+        sys.stdout.flush()
     except BaseException as error:
+        if isinstance(error, BrokenPipeError):  # as in `| head`: what is left to print would fail again at the very end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # An exit has been explained where it was decided; those that Lightning makes of signals have not.
         if isinstance(error, Explained) or isinstance(error, SystemExit) and not interrupted(error):
             raise
@@ -66,8 +70,8 @@ def clear_errors() -> Iterator[None]:
             time.sleep(FIRST_WORD)  # most likely the first process says the same and ends this one
         if sentence is None or SHOW_TRACEBACK:
             traceback.print_exc()
-        if sentence and (is_first_process() or status not in STOPPED_BY):
-            print(sentence, file=sys.stderr)
+        if is_first_process() or status not in STOPPED_BY:
+            print(sentence or defect_line(versions(("headscope", *PACKAGES))), file=sys.stderr)
         if not is_first_process():
             sys.stderr.flush()
             os._exit(status)  # at once: the others must not find it silent before they find it gone

@@ -21,7 +21,8 @@ from headscope.reports.comparison import (
     unique_labels,
     value_rows,
 )
-from headscope.runs.report import changed_keys, clear, comparable, open_run
+from headscope.runs.report import open_run
+from headscope.runs.resume import changed_keys, clear, comparable
 
 MOST_DRAWN = 12
 
@@ -32,8 +33,6 @@ def run(cfg: DictConfig) -> RunResults:
     folder = Path(cfg.run_dir).resolve()
     if folder in run_folders(cfg.runs):
         raise ConfigError(f"run_dir={cfg.run_dir}: holds one of the runs to compare; use another run_dir.")
-    if is_first_process():
-        clear(folder)
     runs = open_runs(cfg.runs)
     metrics = metric_rows(runs)
     if not metrics:
@@ -53,6 +52,8 @@ def run(cfg: DictConfig) -> RunResults:
         heads=head_differences(runs, shared),
     )
     folders = {run.label: str(run.folder) for run in runs}
+    if is_first_process():
+        clear(folder)
     with open_run(cfg) as opened:
         return opened.finish(findings, source_of(runs, shared, drawn), time.monotonic() - started, folders)
 

@@ -7,33 +7,31 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
-from headscope.errors import ConfigError, require_figure_width
-from headscope.files import files_sha256, read_json, write_csv, write_json
+from headscope.errors import require_figure_width
+from headscope.files import checksums_below, content_sha256, write_csv, write_json
 from headscope.processes import is_first_process, progress
-from headscope.reports.results import HEADS, RESULTS, finished_results
+from headscope.reports.results import HEADS, ITSELF, RESULTS
 from headscope.reports.terminal import show
 from headscope.runs.explain import explain
+from headscope.runs.resume import NOTE, READ_BACK, plain_config
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
 
 PROJECT = Path(__file__).parents[1]
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "hydra-core", "torchmetrics", "numpy", "scipy")
-NOTE = "config.json"
-# All that a finished run may leave in its folder: a later one in the same folder would pass it off as its own.
-LEFT_BY_A_RUN = (RESULTS, HEADS, "predictions.csv", "figures", "model", "atlas.json", "atlas.html", "tuned/heads.csv")
 
 
 # What a run was
@@ -47,15 +45,10 @@ def describe(cfg: DictConfig, source: Source, seconds: float) -> Provenance:
         config=plain_config(cfg),
         seed=cfg.seed,
         git=git_state(),
-        packages={package: installed(package) for package in PACKAGES},
+        packages=versions(PACKAGES),
         hardware=hardware(),
         seconds=round(seconds, 2),
     )
-
-
-def plain_config(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration with every reference filled in."""
-    return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
 
 
 def git_state() -> dict[str, Any] | None:
@@ -74,12 +67,13 @@ def _git(*arguments: str) -> str:
     return call.stdout.strip()
 
 
-def installed(package: str) -> str | None:
-    """The version of a package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+def versions(packages: Sequence[str]) -> dict[str, str | None]:
+    """The versions of packages; None for one that is not installed."""
+    known: dict[str, str | None] = dict.fromkeys(packages)
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            known[package] = version(package)
+    return known
 
 
 def hardware() -> dict[str, Any]:
@@ -88,103 +82,6 @@ def hardware() -> dict[str, Any]:
 
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count(), "gpus": gpus}
-
-
-# Resuming: the same configuration, the same content
-
-
-def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that decides the numbers, with the run's own folder taken out of its values."""
-    own, free = config["run_dir"], config.get("may_differ_on_resume") or {}
-    return {key: _without(value, own) for key, value in config.items() if not free.get(key)}
-
-
-def _without(value: Any, folder: str) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without(part, folder) for key, part in value.items()}
-    return value.replace(folder, "${run_dir}") if isinstance(value, str) else value
-
-
-def changed_keys(before: Any, after: Any, prefix: str = "") -> list[str]:
-    """The dotted names of the values that differ."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = sorted({*before, *after})
-        return [
-            name
-            for key in keys
-            for name in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}" if prefix else key)
-        ]
-    return [] if before == after else [prefix]
-
-
-def changed_content(before: Mapping[str, str]) -> list[str]:
-    """Of files that a run read, given with their checksums, those that are there and hold something else by now."""
-    return [name for name, sha256 in before.items() if Path(name).is_file() and files_sha256([Path(name)]) != sha256]
-
-
-@dataclass
-class Note:
-    """What a run's folder says of the run from its start (config.json): its configuration, what it reads, its identity."""
-
-    config: dict[str, Any]
-    data: dict[str, str] = field(default_factory=dict)  # checksums by file
-    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
-
-    @classmethod
-    def read(cls, folder: Path) -> "Note | None":
-        """The note of a folder, if a run was begun there by a version that writes such notes."""
-        content = read_json(folder / NOTE) or {}
-        return cls(content["config"], content["data"], content["id"]) if {"config", "data", "id"} <= set(content) else None
-
-    def write(self, folder: Path) -> None:
-        """Into the folder, by the first process."""
-        if is_first_process():
-            write_json(folder / NOTE, {"id": self.run_id, "config": self.config, "data": self.data})
-
-
-def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
-    """Make room for a new run, or find what an earlier one left; its results if it had finished."""
-    config, before = comparable(plain_config(cfg)), Note.read(folder) if cfg.resume else None
-    if cfg.resume and before is None and (folder / NOTE).is_file():
-        raise ConfigError(f"resume=true: the run in {folder} was begun by another version; use a new run_dir.")
-    if before:
-        if changed := changed_keys(before.config, config):
-            raise ConfigError(f"resume=true: {', '.join(changed)} differ from the run in {folder}; use a new run_dir.")
-        done = finished_results(folder)
-        require_same_content(folder, {**before.data, **(done.provenance.data if done else {})})
-        if done:
-            return done
-    if is_first_process():
-        inputs = {key: OmegaConf.select(cfg, key) for key in ("encoder.name", "tuned.name")}
-        clear(folder, *(() if cfg.resume else ("checkpoints",)), inputs=inputs)
-    Note(config, before.data, before.run_id).write(folder) if before else Note(config).write(folder)
-    return None
-
-
-def require_same_content(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to go on where a file that the run has read holds something else now."""
-    if changed := changed_content(data):
-        raise ConfigError(f"resume=true: {', '.join(changed)} changed since the run in {folder} read it; use a new run_dir.")
-
-
-def note_data(folder: Path, source: Source) -> None:
-    """Keep what the data files hold, so that a resumed run notices a change."""
-    if note := Note.read(folder):
-        vectors = dict(source.vectors["files"]) if source.vectors else {}
-        Note(note.config, {**note.data, **source.data, **vectors}, note.run_id).write(folder)
-
-
-def clear(folder: Path, *more: str, keep: Sequence[str] = (), inputs: Mapping[str, str | None] | None = None) -> None:
-    """Remove what an earlier run left in a folder of ours; an error where this run, by a key of it, is to read from that."""
-    if not any((folder / name).is_file() for name in (NOTE, RESULTS)):
-        return  # no run's folder: what is there is the user's
-    gone = {*LEFT_BY_A_RUN, *more} - set(keep)
-    for key, name in (inputs or {}).items():
-        if name and any(Path(name).expanduser().resolve().is_relative_to((folder / left).resolve()) for left in gone):
-            raise ConfigError(f"run_dir={folder}: {key}={name} lies in it and would be lost; use another run_dir.")
-    for name in gone:
-        left = folder / name
-        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
 
 # Loggers
@@ -353,4 +250,5 @@ def finish(folder: Path, results: RunResults, findings: Findings, figures: Itera
     shutil.rmtree(folder / "figures", ignore_errors=True)
     for figure in figures:
         figure(results, rows, folder / "figures")
-    write_json(folder / RESULTS, results.to_json())
+    content = replace(results, files=checksums_below(folder, READ_BACK)).to_json()
+    write_json(folder / RESULTS, content | {ITSELF: content_sha256(content)})

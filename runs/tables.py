@@ -13,7 +13,8 @@ from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
 from headscope.processes import announced, is_first_process
 from headscope.reports.results import read_heads
 from headscope.runs.children import compose_child, handed_on, run_child
-from headscope.runs.report import clear, open_run
+from headscope.runs.report import open_run
+from headscope.runs.resume import clear
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,6 @@ class Planned:
 def run(cfg: DictConfig) -> RunResults:
     """Run every row, join what they found, report it."""
     folder = Path(cfg.run_dir)
-    if is_first_process():
-        # A model may come from the last run inside, which a resumed table does not run again.
-        clear(folder, keep=("model",) if cfg.resume else ())
     planned, parts = list(plan(cfg)), []
     for one in announced(planned, cfg.experiment_name):
         parts.append(run_row(cfg, one, folder / one.folder))
@@ -52,6 +50,9 @@ def run(cfg: DictConfig) -> RunResults:
         overrides = [filled_in(text, findings.metrics) for text in cfg.then.overrides]
         parts.append(run_row(cfg, Planned("final", None, cfg.then.experiment, tuple(overrides)), folder / "final"))
         runs["final"] = "final"
+    if is_first_process():
+        # Not before all rows are there: one that fails leaves the old table. The last run inside may have left a model.
+        clear(folder, keep=("model",) if cfg.then else ())
     with open_run(cfg, group=folder.name) as opened:
         seconds = sum(part.results.provenance.seconds for part in parts)
         return opened.finish(findings, source_of(parts), seconds, runs)

@@ -25,7 +25,8 @@ from headscope.reports.terminal import announce, show
 from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, resume_point, tidy
 from headscope.runs.children import key_of
 from headscope.runs.progress_bar import EpochBar, StepLoss
-from headscope.runs.report import Note, OpenRun, is_part, note_data, open_run, prepare_folder
+from headscope.runs.report import OpenRun, is_part, open_run
+from headscope.runs.resume import Note, note_data, prepare_folder
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 

@@ -74,6 +74,10 @@ class FrozenEncoder(nn.Module):
         """All that decides what the encoder computes, and its number of parameters, for caches and reports."""
         return self.files.identity()
 
+    def inputs(self) -> dict[str, str]:
+        """The checksums of all files that decide what the encoder computes."""
+        return self.files.inputs()
+
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The fast tokenizer, which knows the word of each piece."""
         tokenizer_files(self.folder)

@@ -62,6 +62,11 @@ class ModelFiles:
             "parameters": parameter_count(self.folder),
         }  # fmt: skip
 
+    def inputs(self) -> dict[str, str]:
+        """The checksums of all files that decide what the model computes."""
+        files = [*weight_files(self.folder), self.folder / "config.json", *tokenizer_files(self.folder)]
+        return {str(file): files_sha256([file]) for file in [*files, *filter(None, [self.change])]}
+
     def config(self, **changes: Any) -> PreTrainedConfig:
         """The model's configuration, with some values changed."""
         spec = self.spec

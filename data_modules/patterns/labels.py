@@ -121,7 +121,7 @@ def write_labels(file: Path, labels: Iterable[Label]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows([*asdict(label.map).values(), label.label, label.passed] for label in labels)
-    write_atomically(file, text.getvalue().encode())
+    write_atomically(file, text.getvalue().encode(), durable=True)
 
 
 def labelled(labels: Iterable[Label], passed: int = 1) -> list[Label]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +10,7 @@ from transformers import BatchEncoding
 
 from headscope.data_modules.readers.features import LINKS, word_features, word_links
 from headscope.errors import ConfigError
-from headscope.files import once
+from headscope.files import files_sha256, once
 
 NO_TOKEN = -1
 
@@ -53,6 +54,11 @@ class Parser:
         if not self._load().has_pipe("parser"):
             raise ConfigError(f"parser={self.name}: this pipeline finds no dependencies.")
         return sorted(self._load().get_pipe("parser").labels)
+
+    def inputs(self) -> dict[str, str]:
+        """The checksums of the pipeline's files."""
+        files = sorted(file for file in Path(self._load().path).rglob("*") if file.is_file())
+        return {str(file): files_sha256([file]) for file in files}
 
     def _load(self) -> Any:
         if self.pipeline is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
-from headscope.files import local_path, write_atomically
+from headscope.files import local_path, parse_json, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
 FORMAT = "headscope pattern network"
@@ -39,7 +39,7 @@ def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> N
     shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
     about = {"format": FORMAT, "classes": CLASSES, **shape, **facts}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in plain.state_dict().items()}
-    write_atomically(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}))
+    write_atomically(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}), durable=True)
 
 
 def load_pattern_cnn(file: str | Path) -> PatternNet:
@@ -56,9 +56,9 @@ def read_network(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InputError(f"{file}: no such file; experiment=pattern_cnn trains a network and leaves it in model/.")
     try:
         with safe_open(file, "pt") as opened:
-            about = {name: json.loads(value) for name, value in (opened.metadata() or {}).items()}
+            about = {name: parse_json(value) for name, value in (opened.metadata() or {}).items()}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+    except (SafetensorError, ValueError, OSError) as error:
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.") from error
     if about.get("format") != FORMAT or about["classes"] != list(CLASSES):
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.")

@@ -36,7 +36,8 @@ from headscope.runs.atlas.plan import (
     steps,
 )
 from headscope.runs.children import handed_on
-from headscope.runs.report import clear, open_run
+from headscope.runs.report import open_run
+from headscope.runs.resume import clear, keep_texts, require_not_lost
 
 PAGE = "atlas.html"
 Done = dict[tuple[str, str], tuple[Planned, Outcome]]  # by model and part
@@ -48,11 +49,11 @@ class PartsFailed(InputError):
 
 def run(cfg: DictConfig) -> RunResults | None:
     """Run every part, join what they found, write the page; an error at the end where the user's own data is malformed."""
+    keep_texts(cfg)
     # The encoder's group option goes first, also where an experiment by itself would take another.
     given = [f"encoder={HydraConfig.get().runtime.choices['encoder']}", *handed_on(cfg)]
     encoder = check(cfg)
-    if is_first_process():
-        clear(Path(cfg.run_dir), inputs={"tuned.name": cfg.tuned.name, "encoder.name": cfg.encoder.name})
+    require_not_lost(Path(cfg.run_dir), {"tuned.name": cfg.tuned.name, "encoder.name": cfg.encoder.name})
     done, made = run_parts(cfg, given)
     if not any(outcome.cfg for _, outcome in done.values()):
         raise InputError(f"nothing is left of the atlas: {left_out(cfg, done, ENCODER)[0]['why']}")
@@ -118,7 +119,8 @@ def report(cfg: DictConfig, now: DictConfig, encoder: Any, done: Done) -> RunRes
     runs = {part.name: part.folder.relative_to(folder).as_posix() for part in models[0].parts}
     seconds = sum({part.folder: part.results.provenance.seconds for model in models for part in model.parts}.values())
     with open_run(cfg, group=folder.name, lines=[f"page: {folder / PAGE}"]) as opened:
-        write_atomically(folder / CONTENT, json.dumps(atlas, ensure_ascii=False, allow_nan=False).encode())
+        clear(folder)  # not before all parts are there: one that fails leaves the old atlas
+        write_atomically(folder / CONTENT, json.dumps(atlas, ensure_ascii=False, allow_nan=False).encode(), durable=True)
         write_atomically(folder / PAGE, atlas_html(atlas).encode())
         return opened.finish(findings, source, seconds, runs)
 

@@ -1,5 +1,6 @@
 """The parts of an atlas: ordinary runs, each in a folder of its own; what the model or data does not allow is left out."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +11,13 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import Row
-from headscope.errors import DataError, InputError
-from headscope.reports.results import finished_results
+from headscope.errors import DamagedFile, DataError, InputError
 from headscope.runs.atlas.plan import Planned
 from headscope.runs.children import compose_child, key_of, run_child
 from headscope.runs.explain import causes
-from headscope.runs.report import Note, changed_content, comparable, plain_config
+from headscope.runs.resume import Note, changed_settings, finished_or_damaged, plain_config
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -54,9 +56,18 @@ def without(analyses: Sequence[str], refused: Mapping[str, str]) -> list[str]:
 
 def left_out_before(planned: Planned) -> list[str]:
     """The analyses that the run in the part's folder went on without."""
-    note = Note.read(planned.folder)
+    note = note_of(planned)
     before = (note.config.get("analyses") if note else None) or planned.analyses
     return [name for name in planned.analyses if name not in before]
+
+
+def note_of(planned: Planned) -> Note | None:
+    """What the part's folder says of an earlier run; nothing where it is damaged, and the part is run anew."""
+    try:
+        return Note.of(planned.folder)
+    except DamagedFile as error:
+        log.warning("%s The part is run anew.", error)
+        return None
 
 
 def refusals(planned: Planned, analyses: Sequence[str]) -> dict[str, str]:
@@ -67,10 +78,9 @@ def refusals(planned: Planned, analyses: Sequence[str]) -> dict[str, str]:
 def attempt(planned: Planned, analyses: Sequence[str], resume: bool) -> tuple[Outcome | None, InputError | None]:
     """The run with these analyses; or none, and the mistake that says why."""
     cfg = compose_part(planned, analyses)
-    note = Note.read(planned.folder)
-    same = note is not None and note.config == comparable(plain_config(cfg)) and not changed_content(note.data)
-    cfg.resume = resume and same
-    if cfg.resume and finished_results(planned.folder) is not None:
+    note = note_of(planned)
+    cfg.resume = bool(resume and note and not changed_settings(note.config, plain_config(cfg)) and not note.changed())
+    if cfg.resume and finished_or_damaged(planned.folder) is not None:
         return Outcome(cfg, analyses), None
     try:
         run_child(cfg, planned.folder / "report.txt")

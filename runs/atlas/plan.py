@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from headscope.errors import ConfigError, InputError, did_you_mean
 from headscope.files import local_path, read_json
+from headscope.reports.results import RESULTS, finished_results, way_out
 
 AUTO, HUB = "auto", "hub"
 ENCODER, TUNED = "encoder", "tuned"  # the two models
@@ -54,11 +55,14 @@ def check(cfg: DictConfig) -> Any:
 
 def first_model_of(folder: str) -> dict[str, Any]:
     """The model of another atlas."""
-    try:
-        content: Any = read_json(Path(folder).expanduser() / CONTENT)
-        return content["models"][0]
-    except (TypeError, KeyError, IndexError, ValueError) as error:
-        raise ConfigError(f"beside={folder}: no finished atlas there (expected {CONTENT}).") from error
+    path = Path(folder).expanduser()
+    missing = ConfigError(f"beside={folder}: no finished atlas there (expected {RESULTS} and {CONTENT}).")
+    if finished_results(path) is None:  # which also checks the content
+        raise missing
+    content = read_json(path / CONTENT, {"models": [{"name": str, "encoder": dict}]}, way_out(path))
+    if not content or not content["models"]:
+        raise missing
+    return content["models"][0]
 
 
 def as_list(value: Any) -> list[Any]:

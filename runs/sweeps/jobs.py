@@ -9,10 +9,12 @@ from omegaconf import DictConfig
 
 from headscope.contracts import Row, RunResults
 from headscope.files import read_json, write_json
-from headscope.reports.results import finished_results
 from headscope.runs.children import compose_job
-from headscope.runs.report import changed_content, comparable, plain_config
+from headscope.runs.resume import is_done, plain_config
 from headscope.runs.sweeps.launch import Job, require_one_process
+
+JOBS = "jobs.json"
+SHAPE = {"jobs": [{"job": int, "overrides": [str], "values": {str: str}, "search": [str]}]}
 
 
 class SweepJobs:
@@ -20,8 +22,9 @@ class SweepJobs:
 
     def __init__(self, config: DictConfig, loader: ConfigLoader, fixed: Sequence[str]) -> None:
         self.config, self.loader, self.fixed = config, loader, tuple(fixed)
-        self.folder = Path(os.path.abspath(config.hydra.sweep.dir))  # noqa: PTH100 - as Hydra does, links are kept
-        self.records: list[Row] = (read_json(self.folder / "jobs.json") or {"jobs": []})["jobs"]
+        self.folder = sweep_folder(config)
+        way_out = "without it no job can be told from another: mend the file, or use a new run_dir"
+        self.records: list[Row] = (read_json(self.folder / JOBS, SHAPE, way_out) or {"jobs": []})["jobs"]
         self.mine: dict[int, Job] = {}
         self.configs: dict[int, DictConfig] = {}
         self.found: dict[int, RunResults] = {}
@@ -46,13 +49,17 @@ class SweepJobs:
 
     def save(self) -> None:
         """Remember the jobs; before any of them starts."""
-        write_json(self.folder / "jobs.json", {"jobs": self.records})
+        write_json(self.folder / JOBS, {"jobs": self.records})
 
     def results(self, job: Job) -> RunResults | None:
         """What the job found, if it finished with the configuration that it would have now."""
         if job.number not in self.found:
-            results, config = finished_results(job.folder), plain_config(self.configs[job.number])
-            same = results and comparable(results.provenance.config) == comparable(config)
-            if results and same and not changed_content(results.provenance.data):
+            results = is_done(job.folder, plain_config(self.configs[job.number]))
+            if results:
                 self.found[job.number] = results
         return self.found.get(job.number)
+
+
+def sweep_folder(config: DictConfig) -> Path:
+    """The folder of the sweep."""
+    return Path(os.path.abspath(config.hydra.sweep.dir))  # noqa: PTH100 - as Hydra does, links are kept

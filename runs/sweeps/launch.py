@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig
 
-from headscope.errors import ConfigError, InputError
+from headscope.errors import ConfigError, DamagedFile, InputError
 from headscope.files import read_json, write_json
 from headscope.processes import stop_if_told
 
@@ -47,7 +47,10 @@ class Job:
 
     def read_failure(self) -> str | None:
         """The sentence of its error, if it failed."""
-        note = read_json(self.folder / FAILURE)
+        try:
+            note = read_json(self.folder / FAILURE, {"error": str}, "why the job failed cannot be told")
+        except DamagedFile as error:
+            return str(error)
         return note and note["error"]
 
 

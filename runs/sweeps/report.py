@@ -7,8 +7,9 @@ from pathlib import Path
 from omegaconf import DictConfig, open_dict
 
 from headscope.contracts import Findings, Row, RunResults, Source
-from headscope.errors import InputError
+from headscope.errors import DamagedFile, InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
+from headscope.reports.results import finished_results
 from headscope.reports.terminal import paper, print_table
 from headscope.runs.report import describe, finish
 from headscope.runs.sweeps.jobs import SweepJobs
@@ -45,15 +46,27 @@ def report(config: DictConfig, jobs: SweepJobs, search: GridSearch, trouble: str
         provenance=describe(cfg, source, sum(one.provenance.seconds for one in done)),
         runs={str(number): str(number) for number, one in found.items() if one},
     )
-    finish(jobs.folder, results, Findings(), [parallel_coordinates] if config.get("figures") else [])
-    show(results, jobs.folder)
     missing = [row for row in rows if row["status"] != "done"]
+    stays = bool(missing) and knows_more(jobs.folder, results)
+    if not stays:
+        finish(jobs.folder, results, Findings(), [parallel_coordinates] if config.get("figures") else [])
+    show(results, jobs.folder)
     if missing:
         reason = f" ({trouble})" if trouble else ""
+        kept = " The results of before have more jobs and stay." if stays else ""
         raise JobsFailed(
             f"{len(missing)} of {len(rows)} jobs did not finish{reason}; "
-            f"the same command with run_dir={jobs.folder} tries them again."
+            f"the same command with run_dir={jobs.folder} tries them again.{kept}"
         )
+
+
+def knows_more(folder: Path, results: RunResults) -> bool:
+    """Whether the sweep's results of before have a job that is done there and not in the new ones."""
+    try:
+        before = finished_results(folder)
+    except DamagedFile:  # nothing to keep
+        return False
+    return before is not None and not set(before.runs) <= set(results.runs)
 
 
 def row(job: Job, results: RunResults | None, metric: str, value: float | None) -> Row:

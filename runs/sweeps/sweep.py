@@ -38,11 +38,13 @@ def run_sweep(config: DictConfig, loader: ConfigLoader, launcher: Launcher, argu
 
 
 def run_batches(batches: Iterator[list[Job]], jobs: SweepJobs, launcher: Launcher, stack: ExitStack) -> str | None:
-    """Run the jobs; the sentence of a launcher that gave up. The folder is the sweep's own once the first batch is known."""
+    """Run the jobs; the sentence of a launcher that gave up. The folder is the sweep's own once the first batch is known.
+
+    The report of an earlier command stays until there is one to take its place.
+    """
     try:
         for batch in batches:
             stack.enter_context(sole_run(jobs.folder))
-            (jobs.folder / "results.json").unlink(missing_ok=True)
             jobs.save()
             if batch:
                 launch(launcher, batch, jobs.config.hydra.launcher)

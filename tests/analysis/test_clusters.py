@@ -1,6 +1,5 @@
 """Distances between heads against their definition in float64."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +7,12 @@ import pytest
 import torch
 
 from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
-from headscope.contracts import Facts
+from headscope.contracts import Facts, Findings, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import SegmentDataModule
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, DamagedFile
+from headscope.reports.results import finished_results
+from headscope.runs.report import finish
 from tests.analysis.conftest import merged
 
 LENGTHS = [40, 33, 5, 1]
@@ -104,13 +105,17 @@ def test_the_plane_is_the_same_from_run_to_run(batch, segment_facts):
 
 def test_relation_heads_come_from_a_finished_run(tmp_path, segment_facts):
     with pytest.raises(ConfigError, match="no finished run of clark_relations"):
-        HeadDistances(segment_facts, relations_run=str(tmp_path))
+        HeadDistances(segment_facts, relations_run=str(tmp_path), read_run=finished_results)
     rows = [{"relation": "det", "head": "3-9", "accuracy": 79.5}]
-    run = {"tables": {"relation_heads": rows}, "provenance": {"encoder": {"name": "other", "sha256": "abc"}}}
-    (tmp_path / "results.json").write_text(json.dumps(run))
-    assert relation_heads_of(tmp_path, "abc") == [{"relation": "det", "head": "3-9"}]
+    run = RunResults("clark_relations", {}, {"relation_heads": rows}, Provenance({"name": "other", "sha256": "abc"}, {}, {}))
+    finish(tmp_path, run, Findings())
+    assert relation_heads_of(tmp_path, finished_results, "abc") == [{"relation": "det", "head": "3-9"}]
     with pytest.raises(ConfigError, match="was run with another encoder, other"):
-        relation_heads_of(tmp_path, "def")
+        relation_heads_of(tmp_path, finished_results, "def")
+    file = tmp_path / "results.json"
+    file.write_text(file.read_text().replace("3-9", "3-8"))
+    with pytest.raises(DamagedFile, match="results.json: is not as the run wrote it; run it again with run_dir="):
+        HeadDistances(segment_facts, relations_run=str(tmp_path), read_run=finished_results)
 
 
 def test_a_single_head_has_a_place():

@@ -186,7 +186,10 @@ def count_letters(content: bytes) -> Counts:
     """The same: all but those of headings, which have a title among them or are no headings."""
     words = [line.split() for line in rows_of(content)]
     signs = [
-        (next((n for n, word in enumerate(line) if word != "="), 0), next((n for n, w in enumerate(line[::-1]) if w != "="), 0))
+        (
+            next((n for n, word in enumerate(line) if word != "="), 0),
+            next((n for n, w in enumerate(line[::-1]) if w != "="), 0),
+        )
         for line in words
     ]
     titled = any(min(pair) == 1 for pair in signs)

@@ -35,7 +35,15 @@ ODD = (
     b"[1/2]", b"[2/2]", b"Entity=", b"#begin document", b"#end document\n", b"# newdoc\n", b"# global.Entity = GRP\n",
     b" = = ", b" = T = \n", b"<!DOCTYPE x>", b"<sentence>", b"</sentence>", b"<text>", b"null", b"{}", b"[]", b"true",
 )  # fmt: skip
-NESTED = ((b"(", b""), (b"(NP", b""), (b"(1-x", b""), (b"<sentence>", b""), (b"<a>", b"</a>"), (b"[", b"]"), (b'{"a":', b"}"))
+NESTED = (
+    (b"(", b""),
+    (b"(NP", b""),
+    (b"(1-x", b""),
+    (b"<sentence>", b""),
+    (b"<a>", b"</a>"),
+    (b"[", b"]"),
+    (b'{"a":', b"}"),
+)
 SEPARATORS = (b"\t", b" ", b",", b"|", b'"', b"-", b"\n")
 Mutation = Callable[[random.Random, bytes], bytes]
 

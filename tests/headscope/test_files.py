@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from headscope.files import appears_whole, once, read_json, write_atomically, write_csv, write_json
+from headscope.errors import DamagedFile
+from headscope.files import appears_whole, content_sha256, once, read_json, write_atomically, write_csv, write_json
 
 
 def hidden(folder):
@@ -38,9 +39,10 @@ def test_a_folder_replaces_another_once_it_is_whole(tmp_path):
 
 
 def test_json_and_rows(tmp_path):
-    assert read_json(tmp_path / "none.json") is None
+    assert read_json(tmp_path / "none.json", dict, "") is None
     write_json(tmp_path / "a.json", {"é": [1, None]})
-    assert read_json(tmp_path / "a.json") == json.loads((tmp_path / "a.json").read_text()) == {"é": [1, None]}
+    assert json.loads((tmp_path / "a.json").read_text()) == {"é": [1, None]}
+    assert read_json(tmp_path / "a.json", {"é": [(int, type(None))]}, "") == {"é": [1, None]}
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "a.json", {"a": float("nan")})
     write_csv(tmp_path / "a.csv", [{"x": 1, "y": "a,b"}, {"x": 2}], ("x", "y"))
@@ -65,3 +67,37 @@ def test_a_result_is_kept_for_each_object_and_each_class():
     assert one.read() is one.read()
     assert other.read() is other.read()
     assert (one.read(), other.read(), calls) == ([1], [2, "more"], [one, other])
+
+
+NOT_WHAT_IT_SHOULD_BE = {
+    "truncated": (b'{"jobs": [{"job": 0', "damaged, or not JSON"),
+    "empty": (b"", "damaged, or not JSON"),
+    "garbage": (b"\x00\xff\xfe", "damaged, or not JSON"),
+    "a list": (b"[1]", "expected an object, found a list"),
+    "a word for a number": (b'{"jobs": [{"job": "0"}]}', r"expected a whole number in jobs\[0\].job, found a text"),
+    "true for a number": (b'{"jobs": [{"job": true}]}', "expected a whole number in .*, found true or false"),
+    "a missing key": (b'{"jobs": [{"job": 0}, {}]}', r"expected job in jobs\[1\], found none"),
+    "NaN": (b'{"jobs": [], "x": NaN}', "NaN is no number"),
+    "a number without end": (b'{"jobs": [], "x": 1e999}', "1e999 is no number"),
+    "a key twice": (b'{"jobs": [], "jobs": []}', "jobs is there twice"),
+    "deep": (b"[" * 100_000, "nested too deeply"),
+    "many digits": (b'{"jobs": ' + b"1" * 5000 + b"}", "damaged, or not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_WHAT_IT_SHOULD_BE)
+def test_json_that_is_not_what_it_should_be_gets_one_sentence(tmp_path, case):
+    content, sentence = NOT_WHAT_IT_SHOULD_BE[case]
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DamagedFile, match=sentence) as told:
+        read_json(tmp_path / "a.json", {"jobs": [{"job": int}]}, "use a new run_dir")
+    assert str(told.value).startswith(f"{tmp_path / 'a.json'}: ")
+    assert str(told.value).endswith("; use a new run_dir.")
+    assert "\n" not in str(told.value)
+
+
+def test_the_checksum_of_content_is_that_of_what_is_read_back(tmp_path):
+    content = {"b": [0.1, 1e22, -0.0, 5e-324, None, True], "a": {"é\u2028": 2**70}}
+    write_json(tmp_path / "a.json", content)
+    assert content_sha256(read_json(tmp_path / "a.json", dict, "")) == content_sha256(content)
+    assert content_sha256({**content, "b": [0.10000000000000002]}) != content_sha256({**content, "b": [0.1]})

@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 from headscope.contracts import Findings, Provenance, RunResults
 from headscope.errors import InputError
 from headscope.reports.results import finished_results
-from headscope.runs.report import finish, plain_config
+from headscope.runs.report import finish
+from headscope.runs.resume import plain_config
 from headscope.runs.sweeps.job import sweep_job
 
 FAILS, IS_A_DEFECT, DIES = 100, 101, 102

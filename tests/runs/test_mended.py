@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from headscope.errors import ConfigError
-from headscope.runs.report import LEFT_BY_A_RUN, Note, clear
+from headscope.runs.resume import LEFT_BY_A_RUN, Note, clear
 from tests.runs.conftest import PROJECT, train
 from tests.runs.test_dashboards import no_account as no_account
 from tests.runs.test_dashboards import of_kind

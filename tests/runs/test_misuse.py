@@ -57,12 +57,20 @@ NO_MODEL_IS_READ = [
     ("experiment=clark_relations analyses.relations.min_count=0", 2, "analyses.relations.min_count=0: expected a whole"),
     ("experiment=pattern_fold module.dropout=1", 2, "module.dropout=1: expected a number from 0 and below 1."),
     ("experiment=clark_gradients data.mask_share=0", 2, "data.mask_share=0: expected a number above 0 and at most 1."),
-    ("experiment=pande_sieves analyses.roles.level=2", 2, "analyses.roles.level=2: expected a number above 0 and at most 1."),
+    (
+        "experiment=pande_sieves analyses.roles.level=2",
+        2,
+        "analyses.roles.level=2: expected a number above 0 and at most 1.",
+    ),
     ("experiment=structural_probe module.rank=0", 2, "module.rank=0: expected a whole number from 1."),
     ("resume=maybe", 2, "resume=maybe: expected true or false."),
     # files that are not there
     ("data.test=nowhere.conllu", 1, "nowhere.conllu: no such file or folder; give data.test= one that is there."),
-    ("data.train=no/where.conllu data.test={tmp}/one.conllu", 1, "no/where.conllu: no such file or folder, nor a folder no;"),
+    (
+        "data.train=no/where.conllu data.test={tmp}/one.conllu",
+        1,
+        "no/where.conllu: no such file or folder, nor a folder no;",
+    ),
     ("vectors.path=none.txt", 1, "none.txt: no such file or folder; give vectors.path= one that is there."),
     ("experiment=kovaleva_glue data.dir=nowhere", 1, "nowhere: no such file or folder; give data.dir= one that is there."),
     ("encoder.change=none.safetensors", 1, "none.safetensors: no such file or folder; give encoder.change="),

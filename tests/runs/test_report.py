@@ -72,5 +72,5 @@ def test_finished_results_are_read_back(tmp_path):
     finish(tmp_path, RESULTS, Findings())
     assert finished_results(tmp_path) == RESULTS
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    assert set(content) == {"experiment", "metrics", "tables", "quantities", "drawings", "provenance"}
+    assert set(content) == {"experiment", "metrics", "tables", "quantities", "drawings", "provenance", "sha256"}
     assert content["quantities"]["entropy"]["label"] == "entropy (nats)"

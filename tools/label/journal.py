@@ -12,6 +12,7 @@ from typing import Any
 
 from headscope.data_modules.patterns.labels import CLASSES, NAME_COLUMNS, MapName
 from headscope.errors import InputError
+from headscope.files import parse_json
 
 LABEL, UNDO, EXPORT = "label", "undo", "export"
 BEGINNING = b'{"action": "'  # of every line
@@ -80,7 +81,7 @@ class Journal:
 
     def _parsed(self, line: bytes, number: int) -> Action | None:
         try:
-            row = json.loads(line.decode())
+            row = parse_json(line)
             if row["action"] == EXPORT:
                 return None
             name = MapName(**{column: row[column] for column in NAME_COLUMNS})

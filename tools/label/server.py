@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
+from headscope.files import parse_json
 from headscope.tools.label.classes import DEFINITIONS
 from headscope.tools.label.maps import MapSource
 from headscope.tools.label.session import Conflict, LabelSession
@@ -120,8 +121,8 @@ class LabelHandler(BaseHTTPRequestHandler):
         if not length.isdecimal() or int(length) > LONGEST_REQUEST:
             raise Refused(413, "Expected a short request.")
         try:
-            body = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError) as error:  # no JSON, or nested without end
+            body = parse_json(self.rfile.read(int(length)))
+        except ValueError as error:
             raise Refused(400, "Expected JSON.") from error
         if not isinstance(body, dict) or self.headers.get_content_type() != "application/json":
             raise Refused(400, "Expected a JSON object.")
