@@ -19,10 +19,11 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig
 
 from headscope.processes import answered_sigterm, is_first_process, sole_run
-from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted
+from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted, require_no_dashes
 from headscope.runs.help import help_text
 from headscope.runs.limits import check_limits
 from headscope.runs.report import PACKAGES, versions
+from headscope.runs.resume import require_room
 from headscope.runs.sweeps.job import sweep_job
 
 SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it
@@ -34,8 +35,9 @@ def main() -> None:
     """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted, 143 ended by SIGTERM."""
     with answered_sigterm(), clear_errors():
         if {"--help", "-h"} & set(sys.argv[1:]):
-            print(help_text(), end="")
+            print(help_text(sys.argv[1:]), end="")
             return
+        require_no_dashes(sys.argv[1:])
         os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra passes its errors on instead of printing its own page
         register()
         run_job()
@@ -47,10 +49,13 @@ def run_job(cfg: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     cfg.run_dir = hydra_config.runtime.output_dir
     # The jobs of a sweep may be processes that a launcher started: SIGTERM is theirs to answer as well.
-    as_a_job = sweep_job(cfg) if hydra_config.mode == RunMode.MULTIRUN else clear_errors()
-    with answered_sigterm(), as_a_job, sole_run(Path(cfg.run_dir)):
+    alone = hydra_config.mode == RunMode.RUN
+    with answered_sigterm(), clear_errors() if alone else sweep_job(cfg):
         check_limits(cfg)
-        hydra.utils.get_method(cfg.job)(cfg)
+        if alone:
+            require_room(Path(cfg.run_dir), cfg)
+        with sole_run(Path(cfg.run_dir)):
+            hydra.utils.get_method(cfg.job)(cfg)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from hydra.errors import (
 )
 from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
-from headscope.errors import InputError, did_you_mean
+from headscope.errors import ConfigError, InputError, did_you_mean
 from headscope.processes import Terminated, sigterm_received
 from headscope.runs.help import CONF, known_groups, known_keys
 
@@ -26,6 +26,11 @@ INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and by SIGTERM, as shells count
 STOPPED_BY = {INTERRUPTED: "interrupted", TERMINATED: "interrupted by SIGTERM"}
 BAD_CONFIGURATION = 2
 MODELS = ("encoder", "tuned")  # groups whose options are models
+# Of Hydra's own command line.
+FLAGS = (
+    "--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--info",
+    "--shell-completion", "--config-path", "--config-name", "--config-dir", "--experimental-rerun",
+)  # fmt: skip
 FULL = "free some, or use another run_dir (HEADSCOPE_CACHE= for stored maps); resume=true goes on from the last checkpoint"
 ANOTHER = "change that, or name another file or run_dir (HEADSCOPE_CACHE= for stored maps)"
 SYSTEM_ERRORS = {
@@ -128,11 +133,27 @@ def explain_configuration(error: Exception) -> str:
         wrong = key[1].partition("@")[0]
         return f"{wrong}: no such key{did_you_mean(wrong, [*known_keys(sys.argv[1:]), *known_groups()])}"
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: not of the form key=value ({_one_line(text)})."
+        word = str(error.override)
+        if (CONF / "experiment" / f"{word}.yaml").is_file():
+            return f"{word}: did you mean experiment={word}?"
+        return f"{word}: not of the form key=value ({_one_line(text)})."
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         text = f"{text} {error.__cause__}"
     as_text = " (\\${ stands for the text ${)" if isinstance(error, InterpolationKeyError) else ""
     return f"bad configuration: {_one_line(text)}{as_text}"
+
+
+def require_no_dashes(words: Sequence[str]) -> None:
+    """Refuse keys that are written as the flags of other programs; Hydra's own flags pass."""
+    for number, word in enumerate(words):
+        flag, _, value = word.partition("=")
+        if not flag.startswith("--") or flag in FLAGS:
+            continue
+        key, after = flag.lstrip("-").replace("-", "_"), [*words[number + 1 : number + 2], ""][0]
+        value = value or ("" if "=" in after else after)
+        known = key in known_groups() or key in known_keys(())
+        meant = f"did you mean {key}={value or '…'}?" if known else "they are written key=value; --help lists them."
+        raise ConfigError(f"{flag}: keys have no dashes; {meant}")
 
 
 def words_for_numbers(overrides: Sequence[str], text: str, instantiated: str = "") -> str | None:

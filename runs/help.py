@@ -1,10 +1,13 @@
 """What `--help` says; read from the configuration files, so that it is never out of date."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 CONF = Path(__file__).parents[1] / "conf"
+EXPERIMENT = "experiment="
+OWN_KEYS = ("analyses.", "data.", "module.", "stages", "tasks", "parser", "tuned.name", "runs", "only")
 USAGE = """\
 headscope: find out what the attention heads of a transformer do.
 
@@ -41,10 +44,53 @@ examples
 """
 
 
-def help_text() -> str:
-    """The whole page."""
+def help_text(words: Sequence[str] = ()) -> str:
+    """The whole page, or that of the experiment that the words name."""
+    named = [word.removeprefix(EXPERIMENT) for word in words if word.startswith(EXPERIMENT)]
+    if named and (CONF / "experiment" / f"{named[-1]}.yaml").is_file():
+        return experiment_help(named[-1], [word for word in words if "=" in word])
     groups = [f"{group}\n{_options(group)}" for group in sorted(known_groups(), key=lambda name: name != "experiment")]
     return "\n".join([USAGE, *groups, KEYS, EXAMPLES])
+
+
+def experiment_help(name: str, overrides: Sequence[str]) -> str:
+    """What an experiment computes, reads and leaves, and its own keys with their values."""
+    keys = known_keys(overrides)
+    shown = {key: value for key, value in keys.items() if key.startswith(OWN_KEYS) and not _is_internal(key, value)}
+    width = max(map(len, shown))
+    values = "".join(f"  {key:{width}}  {_as_typed(value)}\n" for key, value in shown.items())
+    chosen = {word.partition("=")[0]: word.partition("=")[2] for word in overrides}
+    kind = chosen.get("data") or _data_of(name)
+    data = f"{kind}: {_first_comment(CONF / 'data' / f'{kind}.yaml')}" if kind else "see data.* below"
+    tables = ", ".join(key.removeprefix("show.") for key, value in keys.items() if key.startswith("show.") and value != "[]")
+    return f"""\
+{name}: {_first_comment(CONF / "experiment" / f"{name}.yaml")}
+
+usage: python train.py experiment={name} [key=value ...]
+
+data
+  {data}
+leaves
+  results.json (tables: {tables}), heads.csv where it is about heads, figures/, logs/
+keys of its own, with their values
+{values}
+{KEYS}"""
+
+
+def _data_of(experiment: str) -> str | None:
+    """The kind of data that an experiment chooses, or that all have by default."""
+    text = (CONF / "experiment" / f"{experiment}.yaml").read_text()
+    found = re.search(r"override /data: (\w+)", text) or re.search(r"- data: (\w+)", (CONF / "train.yaml").read_text())
+    return found[1] if found else None
+
+
+def _is_internal(key: str, value: object) -> bool:
+    """Whether a key is for those who write configurations: targets, groups of keys, references to other keys."""
+    return "_target_" in key or key.endswith(("_partial_", ".seed")) or value is None and "." not in key
+
+
+def _as_typed(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def known_groups() -> list[str]:

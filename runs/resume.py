@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from headscope.contracts import RunResults, Source
 from headscope.errors import ConfigError, DamagedFile, InputError, given
 from headscope.files import files_sha256, local_path, read_json, write_json
-from headscope.processes import is_first_process
+from headscope.processes import LOCK, is_first_process
 from headscope.reports.results import HEADS, RESULTS, finished_results
 
 log = logging.getLogger(__name__)
@@ -182,6 +182,25 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
     note = before or Note(comparable(config))
     Note(note.config, note.data, named_files(config, folder), note.run_id).write(folder)
     return None
+
+
+def require_room(folder: Path, cfg: DictConfig) -> None:
+    """Refuse to resume what is not there, and to take the place of another experiment that has finished."""
+    if not is_first_process():
+        return
+    if cfg.resume and not any((folder / name).is_file() for name in (LOCK, NOTE, RESULTS)):
+        raise ConfigError(f"resume=true: there is no run in {folder}; name its folder with run_dir=, or leave resume out.")
+    if cfg.resume or cfg.overwrite or not (folder / RESULTS).is_file():
+        return
+    try:
+        done = finished_results(folder)
+    except (DamagedFile, InputError):
+        return  # nothing that anybody could use
+    if done and done.experiment != cfg.experiment_name:
+        raise ConfigError(
+            f"run_dir={folder}: holds the finished run of {done.experiment}; use another run_dir, "
+            "or overwrite=true to put this one in its place."
+        )
 
 
 def finished_or_damaged(folder: Path) -> RunResults | None:

@@ -1,12 +1,9 @@
 """Wrong commands, each answered in one sentence with the way out, and nothing left behind."""
 
 import json
-import time
-from pathlib import Path
 
 import pytest
 
-from headscope.errors import InputError
 from headscope.runs.help import CONF
 from headscope.runs.limits import check_limits, limits
 from tests.commands import new_process, train
