@@ -267,10 +267,14 @@ class AttentionDataModule(pl.LightningDataModule):
         for split in sorted(self.wanted):
             self._split(split)
 
+    def lacks(self, name: str) -> str:
+        """The sentence for a split that is needed and not there."""
+        return f"data.{name} is missing: name a file or folder for it."
+
     def _split(self, name: str) -> Split:
         splits = self.read_splits()
         if name not in splits:
-            raise ConfigError(f"data.{name} is missing: name a file or folder for it.")
+            raise ConfigError(self.lacks(name))
         return splits[name]
 
     def _rank(self) -> tuple[int, int]:

@@ -66,6 +66,10 @@ class GlueDataModule(AttentionDataModule):
         present = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
         return {split: read_tsv(file, self.task, self.limit, self._left_out) for split, file in present.items()}
 
+    def lacks(self, name: str) -> str:
+        file = "train.tsv" if "train" in (name, self.test_on) else self.task.dev_file
+        return f"{self.folder or HUB}: has no {file}, which is needed here; data.dir= names a folder of official GLUE files."
+
     @property
     def left_out(self) -> dict[str, int]:
         return dict(self._left_out)

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -145,9 +145,11 @@ def progress(items: Iterable[Item], description: str, each: int = 1) -> Iterable
     return _with_bar(items, description, each) if watched() else items
 
 
-def announced(items: Iterable[Item], description: str) -> Iterable[Item]:
+def announced(items: Sequence[Item], description: str, name: Callable[[Item], str] = str) -> Iterable[Item]:
     """The items, with a line that stays before each of them, where the work on an item shows bars of its own."""
-    return _with_lines(items, description) if watched() else items
+    if watched():
+        return _with_lines(items, description, name)
+    return _with_words(items, description, name) if is_first_process() else items
 
 
 def watched() -> bool:
@@ -175,10 +177,17 @@ def _with_bar(items: Iterable[Item], description: str, each: int) -> Iterator[It
             bar.stop()
 
 
-def _with_lines(items: Iterable[Item], description: str) -> Iterator[Item]:
+def _with_words(items: Sequence[Item], description: str, name: Callable[[Item], str]) -> Iterator[Item]:
+    for number, item in enumerate(items, start=1):
+        print(f"{description}, {number} of {len(items)}: {name(item)}", file=sys.stderr, flush=True)
+        yield item
+
+
+def _with_lines(items: Sequence[Item], description: str, name: Callable[[Item], str]) -> Iterator[Item]:
     bar = _bar()
-    task = bar.add_task(description, total=_total(items, 1))
-    for item in items:
+    task = bar.add_task(description, total=len(items))
+    for number, item in enumerate(items, start=1):
+        bar.update(task, description=f"{description}, {number} of {len(items)}: {name(item)}")
         bar.console.print(bar.get_renderable())
         yield item
         bar.advance(task)

@@ -86,7 +86,8 @@ def _data_of(experiment: str) -> str | None:
 
 def _is_internal(key: str, value: object) -> bool:
     """Whether a key is for those who write configurations: targets, groups of keys, references to other keys."""
-    return "_target_" in key or key.endswith(("_partial_", ".seed")) or value is None and "." not in key
+    reference = str(value).startswith("${")
+    return reference or "_target_" in key or key.endswith("_partial_") or value is None and key.count(".") < 2
 
 
 def _as_typed(value: object) -> str:

@@ -41,7 +41,7 @@ def run(cfg: DictConfig) -> RunResults:
     """Run every row, join what they found, report it."""
     folder = Path(cfg.run_dir)
     planned, parts = list(plan(cfg)), []
-    for one in announced(planned, cfg.experiment_name):
+    for one in announced(planned, cfg.experiment_name, lambda one: one.label):
         parts.append(run_row(cfg, one, folder / one.folder))
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
     runs = {one.label: one.folder for one in planned}

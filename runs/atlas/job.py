@@ -69,7 +69,7 @@ def run_parts(cfg: DictConfig, given: Sequence[str]) -> tuple[Done, dict[str, st
     """Run the parts of the first model, then those of the fine-tuned one; also returns the keys that parts made."""
     done: Done = {}
     made: dict[str, str | None] = dict(never_made(cfg))
-    for model, name in announced(steps(cfg), cfg.experiment_name):
+    for model, name in announced(list(steps(cfg)), cfg.experiment_name, lambda step: f"{step[1]} of the {step[0]}"):
         now = settled(cfg, made)
         if model == TUNED and not has_tuned(now):
             continue

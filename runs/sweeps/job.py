@@ -15,10 +15,10 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from headscope.errors import InputError
-from headscope.files import write_json
+from headscope.files import read_json, write_json
 from headscope.processes import is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, explain
-from headscope.runs.sweeps.launch import FAILURE
+from headscope.runs.sweeps.launch import FAILURE, JOBS
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
 HELD: list[TextIO] = []  # the lock on this process's GPU, until the process ends
@@ -41,6 +41,7 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
     own_folder = sole_run(folder, wait_as=f"job {folder.name}")  # workers may outlive a sweep that was killed
     with own_folder, announced_end(folder.name) as end, (folder / "output.txt").open("w", encoding="utf-8") as output:
         (folder / FAILURE).unlink(missing_ok=True)
+        print(beginning(folder, cfg.search.get("trials")), file=sys.stderr, flush=True)
         try:
             with redirect_stdout(output):
                 yield
@@ -53,6 +54,15 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
             end["how"] = sentence or f"{type(error).__name__}: {error} (traceback in {folder / FAILURE})"
             write_json(folder / FAILURE, {"error": end["how"], "traceback": defect})
             raise JobFailed(end["how"]) from None
+
+
+def beginning(folder: Path, trials: int | None) -> str:
+    """Which job of how many this is, and what differs in it."""
+    shape = {"jobs": [{"job": int, "values": {str: str}}]}
+    known = (read_json(folder.parent / JOBS, shape, "use a new run_dir") or {"jobs": []})["jobs"]
+    values = next((one["values"] for one in known if str(one["job"]) == folder.name), {})
+    of = f" of {trials or len(known)}" if known else ""
+    return f"job {folder.name}{of}: {' '.join(f'{key}={value}' for key, value in values.items())}"
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from headscope.contracts import Row, RunResults
 from headscope.files import read_json, write_json
 from headscope.runs.children import compose_job
 from headscope.runs.resume import is_done, plain_config
-from headscope.runs.sweeps.launch import Job, require_one_process
+from headscope.runs.sweeps.launch import JOBS, Job, require_one_process
 
-JOBS = "jobs.json"
 SHAPE = {"jobs": [{"job": int, "overrides": [str], "values": {str: str}, "search": [str]}]}
 
 

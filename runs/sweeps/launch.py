@@ -13,6 +13,7 @@ from headscope.files import read_json, write_json
 from headscope.processes import stop_if_told
 
 FAILURE = "failed.json"
+JOBS = "jobs.json"  # of all jobs of a sweep
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
 BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
 

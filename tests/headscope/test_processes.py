@@ -52,7 +52,10 @@ def task(completed, total, seconds):
         ("for item in module.progress(range(6), 'storing'): time.sleep(0.15)", ["storing", "/6", "items/s", " left"]),
         ("for item in module.progress(range(6), 'storing', each=1000): time.sleep(0.15)", ["storing", "/6000", "items/s"]),
         ("for item in module.progress(slowly(range(6)), 'reading'): pass", ["reading", "/?", "items/s"]),
-        ("for item in module.announced(range(3), 'rows'): time.sleep(0.2)", ["0/3", "2/3", "items/s", " left"]),
+        (
+            "for item in module.announced(range(3), 'rows'): time.sleep(0.2)",
+            ["rows, 1 of 3: 0", "rows, 3 of 3: 2", "2/3", "items/s", " left"],
+        ),
     ],
 )
 def test_a_terminal_shows_rate_and_time_left(body, shown):
@@ -100,11 +103,18 @@ def test_an_error_within_a_loop_is_read_and_the_terminal_is_left_in_order():
     assert seen.rindex(CURSOR) > seen.rindex(HIDDEN_CURSOR)
 
 
-@pytest.mark.parametrize("loop", [progress, announced])
-def test_where_nobody_watches_the_items_come_as_they_are_and_nothing_is_printed(loop, capsys, monkeypatch):
+def test_where_nobody_watches_the_items_come_as_they_are_and_nothing_is_printed(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     items = [1, 2, 3]
-    assert loop(items, "quiet") is items
+    assert progress(items, "quiet") is items
+    assert capsys.readouterr() == ("", "")
+
+
+def test_parts_are_named_also_where_there_is_no_terminal(capsys, monkeypatch):
+    assert list(announced(["a", "b"], "atlas", str.upper)) == ["a", "b"]
+    assert capsys.readouterr() == ("", "atlas, 1 of 2: A\natlas, 2 of 2: B\n")
+    monkeypatch.setenv("RANK", "1")
+    assert list(announced(["a", "b"], "atlas")) == ["a", "b"]
     assert capsys.readouterr() == ("", "")
 
 
@@ -120,6 +130,8 @@ def test_a_run_shows_lightning_s_bar_with_rate_and_time_on_a_terminal(tmp_path):
     run = ("train.py", "experiment=clark_probe_attention", "trainer.max_epochs=1", "data.limit=20", f"run_dir={tmp_path}")
     seen, status = on_a_terminal(*run)
     assert status == 0, seen
-    assert "Epoch 0/0" in seen
+    assert re.search(r"clark_probe_attention: .*minilm.* \(6 × 12 heads\) on .*20 test", seen)
+    assert seen.index("6 × 12 heads") < seen.index("epoch 1 of 1")
+    assert "train/loss" in seen and "val/uas" in seen
     assert "it/s" in seen
     assert (tmp_path / "results.json").is_file()
