@@ -6,7 +6,7 @@ import os
 import shutil
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from headscope.processes import is_first_process
 
 OF_TRAINING = "train/"  # metrics that validation cannot know
 FOLDER, LAST, PREVIOUS = "checkpoints", "last.ckpt", "previous.ckpt"
+REQUEUED = "hpc_ckpt_*.ckpt"  # saved by Lightning when SLURM is about to queue the job again
 LABEL = b"sha256 "
 HEX = hashlib.sha256().digest_size * 2
 # The checksum is the comment of the zip file that torch writes, whose length stands in the two bytes before it: one file
@@ -225,17 +226,24 @@ def tell(run_folder: Path, damaged: Mapping[Path, str], chosen: Path | None) -> 
 def settle(files: list[Path], chosen: Path | None, saved: Saved | None, steps: set[tuple[str, int]]) -> None:
     """Leave what fits the chosen checkpoint: nothing where there is none, its own weights where they are the best."""
     if chosen is None or saved is None:
-        for file in files:
-            file.unlink(missing_ok=True)
+        remove(files)
     elif saved.best and (saved.best, saved.best_step) not in steps:
         with appears_whole(chosen.with_name(saved.best)) as draft:
             shutil.copyfile(chosen, draft)
 
 
 def tidy(run_folder: Path, resume: bool) -> None:
-    """Remove what a killed run left half-written, and what SLURM saved of another run that is not to go on."""
+    """Remove what a killed save left, and what SLURM's signal saved where the run is not to go on, or not from that."""
     left = list((run_folder / FOLDER).glob(".*.ckpt"))
-    if not resume and not int(os.environ.get("SLURM_RESTART_COUNT", "0")):
-        left += run_folder.glob("hpc_ckpt_*.ckpt")  # Lightning goes on from these by itself
-    for file in left if is_first_process() else ():
+    for file in run_folder.glob(REQUEUED):  # Lightning goes on from these by itself, before all others
+        if reason := damage(file):
+            print(f"{file}: damaged ({reason}) and not used.", file=sys.stderr) if is_first_process() else None
+        if reason or not resume:
+            left.append(file)
+    remove(left)
+
+
+def remove(files: Iterable[Path]) -> None:
+    """By the first process."""
+    for file in files if is_first_process() else ():
         file.unlink(missing_ok=True)

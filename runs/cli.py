@@ -48,6 +48,8 @@ def run_job(cfg: DictConfig) -> None:
     """Run the job that the configuration names, in the folder that Hydra made for it."""
     hydra_config = HydraConfig.get()
     cfg.run_dir = hydra_config.runtime.output_dir
+    if int(os.environ.get("SLURM_RESTART_COUNT", "0")) and "resume=false" not in hydra_config.overrides.task:
+        cfg.resume = True  # SLURM queued the job again and gives the same command
     # The jobs of a sweep may be processes that a launcher started: SIGTERM is theirs to answer as well.
     alone = hydra_config.mode == RunMode.RUN
     with answered_sigterm(), clear_errors() if alone else sweep_job(cfg):

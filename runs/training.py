@@ -22,7 +22,7 @@ from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
 from headscope.reports.terminal import announce, show
-from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, resume_point, tidy
+from headscope.runs.checkpoints import REQUEUED, TrainingWatch, WholeCheckpointIO, remove, resume_point, tidy
 from headscope.runs.children import key_of
 from headscope.runs.progress_bar import EpochBar, StepLoss
 from headscope.runs.report import OpenRun, is_part, open_run
@@ -134,6 +134,7 @@ def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: An
             tidy(folder, cfg.resume)
             resume_from = resume_point(folder) if cfg.resume else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
+            remove(folder.glob(REQUEUED))
             metrics |= validation_score(trainer)
         else:
             best = "best" if "fit" in cfg.stages else None

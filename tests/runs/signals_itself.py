@@ -1,4 +1,4 @@
-"""A callback that sends a signal at a moment of the run; the environment says to whom, which, and in which call of a hook."""
+"""A callback that sends a signal at a moment of the run; the environment says to whom, which, in which call of a hook."""
 
 import os
 import signal

@@ -90,6 +90,15 @@ A_MODEL_OR_LIBRARY_IS_READ = [
     (f"data.train={SAMPLES}/treebank/train.conllu", 2, "data.test is missing"),
 ]
 
+WITHOUT_TORCH = """
+import runpy, sys
+sys.argv = ["train.py", "module.lr=-1"]
+try:
+    runpy.run_path("train.py", run_name="__main__")
+finally:
+    print("torch" in sys.modules)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -125,8 +134,7 @@ def test_a_wrong_file_or_model_is_answered_in_a_sentence(words, status, sentence
 
 
 def test_an_answer_needs_no_heavy_library(tmp_path):
-    program = "import runpy, sys\nsys.argv = ['train.py', 'module.lr=-1']\ntry:\n    runpy.run_path('train.py', run_name='__main__')\nfinally:\n    print('torch' in sys.modules)"
-    call = new_process("-c", program)
+    call = new_process("-c", WITHOUT_TORCH)
     assert (call.stdout.strip(), call.returncode) == ("False", 2)
 
 
