@@ -53,9 +53,10 @@ def load_classifier(
     return model
 
 
-def require_number(key: str, value: float | int, above: float | None = None) -> None:
-    """Refuse what is not finite, negative, or not above a bound."""
-    if not math.isfinite(value) or value < 0 or (above is not None and value <= above):
+def require_number(key: str, value: object, above: float | None = None) -> None:
+    """Refuse what is no finite number from 0, or not above a bound."""
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or number < 0 or (above is not None and number <= above):
         raise ConfigError(f"{key}={value}: expected a number {'from 0' if above is None else f'above {above:g}'}.")
 
 

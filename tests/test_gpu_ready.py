@@ -17,6 +17,7 @@ from headscope.analysis.surface import SurfacePatterns
 from headscope.contracts import DrawnInput, Facts, PatternFacts
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.batches.examples import Budget, Example, collate, encode
+from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.data_modules.readers.mentions import BASELINES
 from headscope.data_modules.treebank import TreebankDataModule
@@ -94,7 +95,11 @@ def every_step(datamodule, device):
             if loss.requires_grad:
                 loss.backward()
             module.evaluation_step(attention, 0)
+            datamodule.finite.count_loss(loss.detach())
             assert loss.device == attention.maps.device == attention.hidden.device
+    # What is no number was counted on the way, where the maps are.
+    assert datamodule.words.finite.counts.device == datamodule.finite.broken_steps.device == attention.maps.device
+    assert datamodule.words.finite.inputs == len(attention.mask)
     return modules
 
 
@@ -162,6 +167,14 @@ def test_a_step_of_the_pattern_classifiers_never_leaves_the_device(device):
         for module in (network, rules):
             module.evaluation_step(batch, 0)
     assert network.predictions.logits[0].device.type == device
+
+
+def test_losses_that_are_no_numbers_are_counted_on_the_device():
+    check = RequireFinite()
+    with StaysOnDevice():
+        for loss in (1.0, float("nan"), float("inf")):
+            check.count_loss(torch.full((), loss))
+    assert (check.steps, check.broken_steps.item()) == (3, 2)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,13 @@ class RequireFinite(pl.Callback):
     ) -> None:
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         if loss is not None:
-            self.steps += 1
-            broken = (~loss.detach().isfinite()).long()
-            self.broken_steps = broken if self.broken_steps is None else self.broken_steps + broken
+            self.count_loss(loss.detach())
+
+    def count_loss(self, loss: Tensor) -> None:
+        """Count a step whose loss is no finite number."""
+        self.steps += 1
+        broken = (~loss.isfinite()).long()
+        self.broken_steps = broken if self.broken_steps is None else self.broken_steps + broken
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.require(trainer)
