@@ -35,7 +35,8 @@ ROUNDING_OF_TRAINING = 1e-3
 SHORT = ("trainer.max_epochs=2", "data.limit=19")  # the last batch has three inputs
 GLUE = ("data.limit=9", "data.batch_tokens=256")
 
-# How each experiment is run here. Examples divide evenly neither by processes nor by batches.
+# How each experiment is run here; what follows its name tells it from another run of it. Examples divide evenly neither by
+# processes nor by batches.
 PROBES = {
     "clark_probe_attention": (*SHORT, "data.batch_size=6"),  # the last batch has one input: nothing for one of the two
     "clark_probe_distances": SHORT,
@@ -54,9 +55,11 @@ ANALYSES = {
     "clark_surface": ("data.limit=7", "data.batch_tokens=256"),
     "kovaleva_patterns_task": ("data.task=rte", "data.limit=5"),
     "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50"),
+    "pande_sieves of words": ("data=treebank_tokens", "data.limit=19", "analyses.roles.released=true"),
 }
 FINE_TUNING = {
     "kovaleva_glue": ("data.task=stsb", "data.limit=13", "data.batch_size=4", "trainer.max_epochs=1", "module.lr=1e-4"),
+    "kovaleva_glue tested": (*GLUE, "data.task=rte", "stages=[test]"),
     "kovaleva_disable_heads": (*GLUE, "data.task=rte", "module.replicates=50"),
     "kovaleva_disable_layers": (*GLUE, "data.task=rte", "module.replicates=50"),
     "kovaleva_drift": (*GLUE, "data.task=rte"),
@@ -77,7 +80,11 @@ EXEMPT = {
 
 def test_every_experiment_is_run_in_two_processes_or_says_why_not():
     known = {file.stem for file in (PROJECT / "conf" / "experiment").glob("[!_]*.yaml")}
-    assert known == {*PROBES, *ANALYSES, *FINE_TUNING, *TABLES, *EXEMPT}
+    assert known == {experiment_of(name) for name in (*PROBES, *ANALYSES, *FINE_TUNING, *TABLES, *EXEMPT)}
+
+
+def experiment_of(name):
+    return name.partition(" ")[0]
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ def same_in_two(tmp_path):
     def run_both(experiments, measure=difference):
         plans = {
             side: {
-                str(tmp_path / side / name): [f"experiment={name}", "~figures", *overrides, *trainer]
+                str(tmp_path / side / name): [f"experiment={experiment_of(name)}", "~figures", *overrides, *trainer]
                 for name, overrides in experiments.items()
             }
             for side, trainer in (("one", ()), ("two", TWO_PROCESSES))
@@ -197,6 +204,7 @@ def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encod
     swept, compared = (f"encoder.name={model}",), (encoder, f"tuned.name={model}")
     own = {
         "kovaleva_glue": (encoder, "module.dropout=0"),
+        "kovaleva_glue tested": swept,
         "kovaleva_disable_heads": swept,
         "kovaleva_disable_layers": swept,
         "kovaleva_drift": compared,
@@ -209,7 +217,7 @@ def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encod
 
 
 def test_analyses_find_the_same(same_in_two, encoder, network):
-    own = {"clark_gradients": encoder, "kovaleva_patterns_task": network}
+    own = {"clark_gradients": encoder, "kovaleva_patterns_task": network, "pande_sieves of words": encoder}
     runs = {name: (*overrides, *([own[name]] if name in own else [])) for name, overrides in ANALYSES.items()}
     assert {name: places for name, places in same_in_two(runs, places_apart).items() if places} == {}
 
