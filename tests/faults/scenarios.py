@@ -30,7 +30,7 @@ from tests.zygote import PROJECT
 SAMPLES = PROJECT / "data_modules" / "samples"
 SMALL = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
 SMALL |= {"vocab_size": 30522, "initializer_range": 0.3}
-LONGEST = 240  # seconds that a command may take before it counts as hanging
+LONGEST = 600  # seconds that a command may take before it counts as hanging
 CLOSE = 1e-9
 COMPARED = ("experiment", "metrics", "tables", "quantities", "drawings")
 OF_THE_MOMENT = ("seconds", "created", "command")

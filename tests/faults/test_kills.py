@@ -64,7 +64,7 @@ def test_what_differs_is_named():
 @pytest.mark.parametrize(
     ("scenario", "event", "occurrence", "signals", "moved"),
     [
-        ("probe", r"rename run/checkpoints/last.*", 2, KILL, False),
+        ("probe", r"rename run/checkpoints/last.*", 1, KILL, False),
         ("probe-elsewhere", r"rename cache/.*\.json", 2, TERM, False),
         ("fine-tuning", r"write run/logs/metrics\.csv", 3, TWICE, True),
         ("search", r"rename run/jobs\.json", 2, KILL, False),
