@@ -44,7 +44,7 @@ def head_plane(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str,
     side = min(80.0, (page_width(results) - 16) / 2)
     listed = wrapped(relation_list(relations), page_width(results) - 4, SMALL)
     notes = [NOTE, *([listed] if listed else [])]
-    drawn = sheet(results, "Heads by how alike they attend", 2 * side + 16, side + 8 + 4 * (3 + len(groups) // 3), notes)
+    drawn = sheet(results, "Heads by how alike they attend", 2 * side + 16, side + 8, notes)
     left, right = drawn.body.subplots(1, 2)
     draw_layers(drawn, left, places)
     draw_behaviour(right, places, groups)
