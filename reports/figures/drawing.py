@@ -105,7 +105,7 @@ def sheet(results: RunResults, title: str, width: float, height: float, notes: S
     figure.suptitle(title, x=2 / width, ha="left")
     if notes:
         figure.supxlabel("\n".join(notes), x=2 / width, ha="left", fontsize=SMALL, color=GREY)
-    return Sheet(figure, figure.subfigures(), width)
+    return Sheet(figure, cast(SubFigure, figure.subfigures()), width)
 
 
 def caption(results: RunResults) -> str:

@@ -142,7 +142,7 @@ def change(results: RunResults, rows: Sequence[Row]) -> Sheet:
         values = [row[third] or 0 for row in rows]
         shown.append(axes.bar(positions, values, 0.25, color=COLOURS[number], label=f"{third} third of the layers"))
     axes.axhline(0, color="black", linewidth=0.8)
-    names = [ROLES.get(row["role"], row["role"]) for row in rows]
+    names = [str(ROLES.get(row["role"], row["role"])) for row in rows]
     axes.set_xticks(range(len(rows)), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set(ylabel="change of the score")
     legend_below(drawn, shown)
