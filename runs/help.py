@@ -24,6 +24,7 @@ keys that every experiment shares
   data.cache=true         keep the maps on disk for later epochs and runs
   vectors.path=           GloVe text file (.txt, .gz, .zip) or npz
   seed= run_dir=          where a run writes results.json, heads.csv, figures/, checkpoints/, logs/
+  figure_width=89         figures for a column of a journal; 183, a page, unless given
   resume=true             go on from the last checkpoint of run_dir
   --cfg job               show the composed configuration and stop
 """

@@ -69,7 +69,7 @@ def test_the_tutorial_adds_an_analysis_that_runs_and_stands_in_the_atlas(copied)
     assert len(values) == 72
     assert results["metrics"]["test/distance"] == pytest.approx(sum(values) / 72)
     assert results["quantities"]["distance"]["unit"] == "tokens"
-    assert "<!-- distance (tokens) -->" in (copied / "run" / "figures" / "heads_distance.svg").read_text()
+    assert ">distance (tokens)</text>" in (copied / "run" / "figures" / "heads_distance.svg").read_text()
     atlas = ("experiment=atlas", "only=[text]", "tuned.name=null", "data.limit=8", "shown={}")
     done = run(["train.py", *atlas, f"run_dir={copied / 'atlas'}"], copied)
     assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def row_bars(results: RunResults, heads: Sequence[Row], title: str, label: str) 
     rows = results.tables["summary"]
     names = [wrapped(row["row"], LABELS, SMALL) for row in rows]
     lines = sum(max(2, name.count("\n") + 1) for name in names)
-    drawn = sheet(results, title, 1.4 * COLUMN, 16 + 3.4 * lines)
+    drawn = sheet(results, title, 1.4 * COLUMN, 10 + 3.4 * lines)
     axes = drawn.body.subplots()
     shown = []
     for offset, column, colour in ((-0.2, "ours", OURS), (0.2, "published", PUBLISHED)):

@@ -1,20 +1,20 @@
 """Heads in the plane, near where they attend alike (Clark, Figure 6)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from matplotlib.axes import Axes
 
 from headscope.contracts import Row, RunResults, head_name
 from headscope.reports.figures.drawing import (
     COLOURS,
+    COLUMN,
     MARKERS,
-    SMALL,
     Sheet,
     cells_by_quantity,
     legend_below,
     page_width,
     sheet,
-    wrapped,
     written,
 )
 from headscope.reports.figures.labels import name_points
@@ -39,14 +39,17 @@ Places = Mapping[Head, tuple[float, float]]
 def head_plane(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """The same plane twice, coloured by layer and marked by behaviour; relation heads by name, where they are known."""
     values = cells_by_quantity(heads)
-    places = {head: (float(x or 0), float(values["mds_y"][head] or 0)) for head, x in values["mds_x"].items()}
+    both = {head: (x, values["mds_y"][head]) for head, x in values["mds_x"].items()}
+    places = {head: (x, y) for head, (x, y) in both.items() if x is not None and y is not None}
     groups, relations = behaviours(values), relations_of(results.tables.get("marked_relations", []))
-    side = min(80.0, (page_width(results) - 16) / 2)
-    listed = wrapped(relation_list(relations), page_width(results) - 4, SMALL)
+    wide = page_width(results) >= 2 * COLUMN - 1
+    side = min(80.0, (page_width(results) - 16) / (2 if wide else 1))
+    size = (2 * side + 16, side + 8) if wide else (side, 2 * side + 20)
+    listed = relation_list(relations)
     notes = [NOTE, *([listed] if listed else [])]
-    drawn = sheet(results, "Heads by how alike they attend", 2 * side + 16, side + 8 + 4 * (3 + len(groups) // 3), notes)
-    left, right = drawn.body.subplots(1, 2)
-    draw_layers(drawn, left, places)
+    drawn = sheet(results, "Heads by how alike they attend", *size, notes)
+    left, right = drawn.body.subplots(*((1, 2) if wide else (2, 1)))
+    draw_layers(drawn, left, places, "right" if wide else "bottom")
     draw_behaviour(right, places, groups)
     mark_relations(right, places, relations)
     legend_below(drawn, right.get_legend_handles_labels()[0], "heads that give over half of their attention to")
@@ -79,11 +82,11 @@ def behaviours(values: Mapping[str, Mapping[Head, float | None]]) -> dict[str, l
     return mostly | {"broad": [head for head in broadest if head not in taken]}
 
 
-def draw_layers(drawn: Sheet, axes: Axes, places: Places) -> None:
-    """Colour by layer."""
+def draw_layers(drawn: Sheet, axes: Axes, places: Places, side: Literal["right", "bottom"]) -> None:
+    """Colour by layer, with a scale on that side."""
     layers = sorted({layer for layer, _ in places})
     points = axes.scatter(*zip(*places.values(), strict=True), c=[layer for layer, _ in places], cmap="viridis", s=14)
-    drawn.body.colorbar(points, ax=axes, label="layer", aspect=30, ticks=layers[:: 1 + len(layers) // 13])
+    drawn.body.colorbar(points, ax=axes, label="layer", aspect=30, location=side, ticks=layers[:: 1 + len(layers) // 13])
     axes.set_title("by layer")
 
 

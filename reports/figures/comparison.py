@@ -33,7 +33,7 @@ def head_scatters(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[s
         columns = max(1, min(len(others), int((page_width(results) - 18) / 45)))
         side = min(SIDE, (page_width(results) - 18) / columns)
         lines = -(-len(others) // columns)
-        title = f"{plain_label(quantity)}, run against run"
+        title = f"Run against run: {plain_label(quantity)}"
         note = f"A point is a head; on the line both runs agree; the {NAMED} that differ most are named."
         drawn = sheet(results, title, 18 + columns * side, lines * side, [note])
         panels = drawn.body.subplots(lines, columns, squeeze=False)

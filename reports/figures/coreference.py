@@ -18,7 +18,7 @@ def coreference_rows(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
     cells = results.tables["coreference_intervals"]
     rows, kinds = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("row", "kind"))
     table = {row["row"]: row for row in results.tables.get("coreference", [])}
-    drawn = sheet(results, "Antecedents found, by kind of mention", 140, 78, ["Whiskers are 95 % intervals."])
+    drawn = sheet(results, "Antecedents found, by kind of mention", 140, 62, ["Whiskers are 95 % intervals."])
     axes, width = drawn.body.subplots(), 0.84 / len(rows)
     shown, published = [], []
     for number, row in enumerate(rows):

@@ -105,7 +105,7 @@ def sheet(results: RunResults, title: str, width: float, height: float, notes: S
     figure.suptitle(title, x=2 / width, ha="left")
     if notes:
         figure.supxlabel("\n".join(notes), x=2 / width, ha="left", fontsize=SMALL, color=GREY)
-    return Sheet(figure, figure.subfigures(), width)
+    return Sheet(figure, cast(SubFigure, figure.subfigures()), width)
 
 
 def caption(results: RunResults) -> str:
@@ -196,10 +196,12 @@ def wrapped(text: str, width: float, size: float) -> str:
 
 
 def legend_below(drawn: Sheet, handles: Sequence[Any], title: str | None = None) -> None:
-    """One legend for all panels, below them, with as many columns as there is room for."""
+    """One legend for all panels, below them, with as many columns as there is room for; the sheet grows by its height."""
     size = float(STYLE["legend.fontsize"])
     widest = max(text_width(str(handle.get_label()), size) for handle in handles) + 6 * size * POINT
     columns = max(1, min(len(handles), int((drawn.width - 4) / widest)))
+    rows = -(-len(handles) // columns) + (title is not None)
+    drawn.figure.set_figheight(drawn.figure.get_figheight() + (1.5 * size * rows * POINT + 3) / INCH)
     drawn.body.legend(handles=handles, loc="outside lower center", ncols=columns, title=title)
 
 

@@ -25,7 +25,7 @@ GROUPS = {
 MODELS = {"": "", "tuned_": ", fine-tuned model", "change_": ", change by fine-tuning"}
 ENDS = {"verb_subject": ("verb", "subject"), "noun_pronoun": ("noun", "pronoun")}
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
-NARROWEST = 34.0  # of a panel, in millimetres
+NARROWEST = 27.0  # of a panel, in millimetres
 
 
 @written
@@ -59,7 +59,7 @@ def panels_of(
     """A panel for each quantity, all on the scale of the values."""
     layers, heads = shape_of(next(iter(grids.values())))
     room = page_width(results) - 24
-    width = max(1, min(len(grids), int(room / max(NARROWEST, 1.7 * heads + 6))))
+    width = max(1, min(len(grids), int(room / max(NARROWEST, 1.4 * heads + 5))))
     rows = -(-len(grids) // width)
     width = -(-len(grids) // rows)
     cell = min(4.0, (room / width - 5) / heads)

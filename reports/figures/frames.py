@@ -20,7 +20,7 @@ def example_maps(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
         tokens, marked = example["tokens"], example.get("marked") or {}
         side = CELL * len(tokens)
         title = f"Attention of head {example['head']} in a sentence with the frame {example['frame']}"
-        drawn = sheet(results, title, side + 48, side + 26)
+        drawn = sheet(results, title, side + 48, side + 20)
         axes = drawn.body.subplots()
         image = axes.imshow(example["attention"], cmap="viridis", vmin=0, aspect="auto", interpolation="none")
         axes.set_xticks(range(len(tokens)), tokens, rotation=90)

@@ -25,8 +25,8 @@ def name_points(axes: Axes, named: Mapping[str, Point], points: Sequence[Point])
     figure.draw_without_rendering()
     millimetre = figure.dpi / INCH  # in pixels
     dots = [(x - DOT, y - DOT, x + DOT, y + DOT) for x, y in axes.transData.transform(list(points)) / millimetre]
-    frame = axes.get_window_extent().extents / millimetre
-    room: Box = (frame[0], frame[1], frame[2], frame[3])
+    frame = axes.get_window_extent()
+    room: Box = (frame.x0 / millimetre, frame.y0 / millimetre, frame.x1 / millimetre, frame.y1 / millimetre)
     taken, left_out = list(dots), []
     for name, point in named.items():
         x, y = axes.transData.transform(point) / millimetre

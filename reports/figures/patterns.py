@@ -95,18 +95,19 @@ def pattern_shares(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[
 def tasks_side_by_side(results: RunResults, rows: Sequence[Row]) -> Sheet:
     """All maps of each task (Kovaleva, Figure 2), with the published bound where there is one."""
     several = len({row["model"] for row in rows}) > 1
-    drawn = sheet(results, "Patterns of all maps, by task", 30 + 15 * len(rows), 72)
-    axes = drawn.body.subplots()
     names = [task_name(row["task"]) + (f", {readable(row['model'])}" if several else "") for row in rows]
+    longest = max(text_width(name, SMALL) for name in names)
+    upright = longest + 1 > (page_width(results) - 16) / len(rows)
+    drawn = sheet(results, "Patterns of all maps, by task", 18 + (longest + 2) * len(rows), 60 + longest * upright)
+    axes = drawn.body.subplots()
     stacked(axes, names, rows)
-    if max(text_width(name, SMALL) for name in names) > (drawn.width - 16) / len(rows):
-        axes.tick_params(axis="x", rotation=90)
+    axes.tick_params(axis="x", rotation=90 if upright else 0)
     bounds = [(index, row["heterogeneous, published bound"]) for index, row in enumerate(rows)]
     known = [(index, bound) for index, bound in bounds if bound is not None]
     for index, bound in known:
         axes.plot([index - 0.42, index + 0.42], [bound, bound], color="black", linewidth=1.6)
     axes.set(ylabel="maps (%)", xlabel="task")
-    line = [Line2D([], [], color="black", linewidth=1.6, label="published bound of heterogeneous")] if known else []
+    line = [Line2D([], [], color="black", linewidth=1.6, label="published bound")] if known else []
     legend_below(drawn, [*pattern_patches(), *line])
     return drawn
 
@@ -119,7 +120,7 @@ def layers_of_tasks(results: RunResults, rows: Sequence[Row]) -> Sheet:
     width = max(1, min(len(panels), int(page_width(results) / max(40.0, room))))
     width = width // models * models or 1  # models of one task side by side
     height = -(-len(panels) // width)
-    drawn = sheet(results, "Patterns by layer", 12 + max(40.0, room) * width, 14 + 46 * height)
+    drawn = sheet(results, "Patterns by layer", 12 + max(40.0, room) * width, 6 + 46 * height)
     grid = drawn.body.subplots(height, width, squeeze=False, sharey=True)
     for axes in grid.flat[len(panels) :]:
         axes.axis("off")
@@ -168,7 +169,7 @@ def head_grid(results: RunResults, shares: Mapping[tuple[int, int], Mapping[str,
     written_in = cell >= text_width("100", SMALL) + 0.3
     note = f"The paler, the rarer{'; the number is % of inputs' if written_in else ''}."
     title = f"Most frequent pattern of each head, {readable(model)} model"
-    drawn = sheet(results, title, 12 + max(CELL, cell) * width, 22 + cell * layers, [note])
+    drawn = sheet(results, title, 12 + max(CELL, cell) * width, 11 + cell * layers, [note])
     axes = drawn.body.subplots()
     picture = [[(1.0, 1.0, 1.0)] * width for _ in range(layers)]
     for (layer, head), own in shares.items():

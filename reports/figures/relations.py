@@ -36,7 +36,7 @@ def relation_chart(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[
     if not rows:
         return
     places = range(len(rows))
-    drawn = sheet(results, "Best head of each relation", 140, 18 + max(36, 4 * len(rows)), ["Lines are 95 % intervals."])
+    drawn = sheet(results, "Best head of each relation", 140, 11 + max(36, 4 * len(rows)), ["Lines are 95 % intervals."])
     axes = drawn.body.subplots()
     axes.hlines(places, [row["low"] for row in rows], [row["high"] for row in rows], color=COLOURS[0], linewidth=1.4)
     offset_marks: Any = {"facecolors": "none", "edgecolors": COLOURS[6], "marker": "s", "s": 14, "linewidths": 0.8}
@@ -90,7 +90,7 @@ def attention_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple
     """The best head of each relation at work in a sentence; the relation's own links in a second colour."""
     for drawing in results.drawings.get("attention_lines", []):
         title = f"Head {drawing['head']} finds {drawing['relation']} ({TITLES[drawing['direction']]})"
-        drawn = sheet(results, title, 89, 8 + 3.1 * len(drawing["words"]), ["The darker a line, the more attention."])
+        drawn = sheet(results, title, 89, 2 + 3.1 * len(drawing["words"]), ["The darker a line, the more attention."])
         draw_lines(drawn.body.subplots(), drawing, drawn.width)
         links = Line2D([], [], color=PUBLISHED, linewidth=1.8, label=f"{drawing['relation']} link")
         legend_below(drawn, [links, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])

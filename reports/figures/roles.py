@@ -43,7 +43,7 @@ def role_figures(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
 def distributions(results: RunResults, tau: float) -> Sheet:
     """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
     wide = page_width(results) >= 2 * COLUMN - 1
-    drawn = sheet(results, "Sieve scores and their tests", 183, 64 if wide else 160)
+    drawn = sheet(results, "Sieve scores and their tests", 183, 58 if wide else 150)
     left, middle, right = drawn.body.subplots(*((1, 3) if wide else (3, 1)))
     points, own, bars = (results.tables[name] for name in ("score_quantiles", "head_histogram", "p_histogram"))
     shown = []
@@ -95,7 +95,7 @@ def skills(results: RunResults, rows: Sequence[Row]) -> Sheet:
     whole = all(text_width(row["head"], SMALL) < cell - 0.6 for row in rows)
     named = "layer and number" if whole else "number"
     note = f"Above each cell the {named} of the head; in each layer the heads with most roles come first."
-    drawn = sheet(results, "Roles of each head", 14 + cell * width, 14 + 5.6 * len(layers), [note])
+    drawn = sheet(results, "Roles of each head", 14 + cell * width, 8 + 5.6 * len(layers), [note])
     axes = drawn.body.subplots()
     for layer, cells in layers.items():
         for column, (head, roles) in enumerate(sorted(cells, key=lambda one: (-len(one[1]), one[1]))):
@@ -119,7 +119,7 @@ def draw_cell(axes: Axes, column: int, layer: int, roles: Sequence[str]) -> None
 
 def tau_curve(results: RunResults, rows: Sequence[Row], tau: float) -> Sheet:
     """How many heads get each broad role as the threshold moves."""
-    drawn = sheet(results, "Heads with each role, by threshold", COLUMN, 62)
+    drawn = sheet(results, "Heads with each role, by threshold", COLUMN, 54)
     axes = drawn.body.subplots()
     for role, colour in BROAD.items():
         if role in rows[0]:
@@ -134,7 +134,7 @@ def tau_curve(results: RunResults, rows: Sequence[Row], tau: float) -> Sheet:
 def change(results: RunResults, rows: Sequence[Row]) -> Sheet:
     """The mean change of the score after fine-tuning, by thirds of the layers (Figure 6)."""
     thirds = [key for key in rows[0] if key != "role"]
-    drawn = sheet(results, "Change of the sieve score by fine-tuning", 24 + 12 * len(rows), 70)
+    drawn = sheet(results, "Change of the sieve score by fine-tuning", 24 + 12 * len(rows), 64)
     axes = drawn.body.subplots()
     shown = []
     for number, third in enumerate(thirds):
@@ -142,7 +142,7 @@ def change(results: RunResults, rows: Sequence[Row]) -> Sheet:
         values = [row[third] or 0 for row in rows]
         shown.append(axes.bar(positions, values, 0.25, color=COLOURS[number], label=f"{third} third of the layers"))
     axes.axhline(0, color="black", linewidth=0.8)
-    names = [ROLES.get(row["role"], row["role"]) for row in rows]
+    names = [str(ROLES.get(row["role"], row["role"])) for row in rows]
     axes.set_xticks(range(len(rows)), names, rotation=45, ha="right", rotation_mode="anchor")
     axes.set(ylabel="change of the score")
     legend_below(drawn, shown)

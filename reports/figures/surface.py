@@ -56,7 +56,7 @@ def name_lines(axes: Axes) -> None:
 
 def one_panel(results: RunResults, heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str) -> Sheet:
     """A figure of one panel."""
-    drawn = sheet(results, title, COLUMN, 62, [NOTE])
+    drawn = sheet(results, title, COLUMN, 56, [NOTE])
     axes = drawn.body.subplots()
     by_layer(axes, heads, lines)
     axes.set(xlabel="layer", ylabel=label)

@@ -14,7 +14,7 @@ LINKS = [[1, 4, 2, 4], [2, 1], [3, 1, 3, 2]]
 
 @pytest.fixture
 def frame_facts(facts):
-    drawn = (DrawnInput(0, tuple("abcdef"), title="Giving"),)
+    drawn = (DrawnInput(0, tuple("abcdef"), title="Giving", marked={"target": (1,), "element": (3, 4)}),)
     return replace(facts, kind="frames", filters={"too long": 2}, drawn=drawn)
 
 
@@ -51,6 +51,7 @@ def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_
     example = found.drawings["example_maps"][0]
     layer, head = map(int, example["head"].split("-"))
     torch.testing.assert_close(torch.tensor(example["attention"]), batch.maps[0, layer - 1, head - 1])
+    assert example["marked"] == {"target": [1], "element": [3, 4]}
 
 
 def test_two_processes_count_as_one(batch, parts_of, frame_facts):

@@ -89,6 +89,11 @@ def test_links_join_all_pieces_of_target_and_elements(written, minilm):
     ends = item.example.gold["links"].reshape(-1, 2).tolist()
     # Ann is next to the target; the other elements are one and four words away from it.
     assert {(tokens[a], tokens[b]) for a, b in ends} == {("gave", "bo")}
+    marked = data.facts().drawn[0].marked
+    assert {part: [tokens[index] for index in indices] for part, indices in marked.items()} == {
+        "target": ["gave"],
+        "element": ["bo"],
+    }
 
 
 def test_the_sample_passes_as_its_card_says(minilm):

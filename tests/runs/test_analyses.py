@@ -17,7 +17,7 @@ def head_rows(folder):
     ("experiment", "figures"),
     [
         ("clark_clusters", {"clusters", "surface_attention", "surface_entropy", "heads_entropy"}),
-        ("clark_relations", {"relation_all", "relation_det", "lines_det"}),
+        ("clark_relations", {"relation_heads", "relation_all", "relation_det", "lines_det"}),
         ("clark_coreference", {"coreference", "heads_coreference_all"}),
     ],
 )
@@ -46,6 +46,7 @@ def test_published_figures_stand_beside_ours(run_here):
         (("experiment=clark_relations", "analyses=[surface]"), "SurfacePatterns needs data=segments"),
         (("experiment=clark_surface", "analyses=[]"), "analyses=[]: name at least one"),
         (("experiment=clark_surface", "analyses=[surfaces]"), "did you mean surface"),
+        (("experiment=clark_surface", "figure_width=20"), "figure_width=20: expected millimetres from 80 to 400"),
         (("experiment=clark_surface", "data.limit=0"), "data.limit=0: expected a whole number"),
         (("experiment=clark_coreference", "data.windows=some"), "data.windows=some: expected first or all"),
         (("experiment=clark_clusters", "analyses.clusters.relations_run=nowhere"), "no finished run of clark_relations"),

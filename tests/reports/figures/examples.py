@@ -18,24 +18,6 @@ from headscope.reports.figures.sweeps import parallel_coordinates
 from tests.reports.figures.drawn import head_rows, quantity, results
 
 WORDS = ("The", "representatives", "who", "had", "met", "us", "gave", "it", "to", "$", "5", "and", "$", "10", "collectors")
-    "The",
-    "representatives",
-    "who",
-    "had",
-    "met",
-    "us",
-    "yesterday",
-    "gave",
-    "it",
-    "to",
-    "$",
-    "5",
-    "and",
-    "$",
-    "10",
-    "collectors",
-    ".",
-]
 RELATIONS = ("all", "nsubj", "nmod:poss", "aux:pass", "compound:prt", "acl:relcl")
 FEATURES = ("noun", "verb", "negation", "cls", "sep")
 SHARES = dict(zip(PATTERNS, (40.0, 20.0, 10.0, 5.0, 20.0, 5.0), strict=True))
@@ -200,8 +182,7 @@ def roles(layers, width):
         "assigned": assigned,
         "tau_curve": [{"tau": n / 2, **dict.fromkeys(broad, 100.0 / n)} for n in range(1, 12)],
         "change_by_third": [
-            {"role": role, "first": 0.1, "middle": -0.2, "last": None}
-            for role in ("prev", "delimiter", "syntactic")
+            {"role": role, "first": 0.1, "middle": -0.2, "last": None} for role in ("prev", "delimiter", "syntactic")
         ],
     }
     return role_figures, {"tables": tables, "metrics": {"test/tau": 3.0}}, [], {}

@@ -1,0 +1,316 @@
+"""What the figures of single analyses show: values, marks, names and legends."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.text import Annotation
+
+from headscope.reports.figures.coreference import published_by_kind
+from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED
+from headscope.reports.figures.labels import box_of, free_offset, overlap
+from headscope.reports.figures.patterns import PATTERNS
+from headscope.reports.figures.relations import published_accuracy
+from headscope.reports.figures.roles import BROAD, EMPTY
+from tests.reports.figures import examples
+from tests.reports.figures.drawn import bars, edges, figures, head_rows, lines, one, panels, results, said, texts
+
+
+def drawn(make, layers=2, width=3, page=183, change=None):
+    draw, found, rows, options = examples.example(make, layers, width, page)
+    if change:
+        change(found, rows)
+    return figures(draw, found, rows, **options)
+
+
+def only(make, *args, **options):
+    (figure,) = drawn(make, *args, **options).values()
+    return figure
+
+
+def legend_texts(figure):
+    return [text.get_text() for legend in figure.subfigs[0].legends for text in legend.get_texts()]
+
+
+def below_the_data(figure):
+    lowest = min(axes.get_window_extent().y0 for axes in panels(figure))
+    return all(legend.get_window_extent().y1 <= lowest for legend in figure.subfigs[0].legends)
+
+
+# Relations
+
+
+def test_the_chart_of_relations_has_head_offset_and_published():
+    figure = only(examples.chart, 12, 12)
+    (axes,) = panels(figure)
+    intervals, best, offsets, published = axes.collections
+    assert [tuple(point) for point in best.get_offsets()] == [(80 - 9 * n, n) for n in range(6)]
+    assert [tuple(point) for point in offsets.get_offsets()] == [(50 - 8 * n, n) for n in range(6)]
+    assert [tuple(point) for point in published.get_offsets()] == [(86.8, 2)]
+    assert intervals.get_segments()[0].tolist() == [[75, 0], [84, 0]]
+    assert [label.get_text() for label in axes.get_yticklabels()][2] == "nmod:poss (1,200)   12-10"
+    assert legend_texts(figure) == ["best head", "best fixed offset", "published best head"]
+    assert below_the_data(figure)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("7-6 34.5 (26.3, 1)", 34.5), ("dobj 8-10 86.8 (40.0, -2)", 86.8), (None, None), ("none", None)]
+)
+def test_the_published_accuracy_is_read_from_its_cell(text, expected):
+    assert published_accuracy(text) == expected
+
+
+def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
+    figure = only(examples.sentence)
+    (axes,) = [axes for axes in figure.axes if axes.lines]
+    links = {tuple(line.get_ydata()): line for line in axes.lines if line.get_color() == PUBLISHED}
+    assert set(links) == {(3, 5), (2, 8)}
+    weights = examples.attention()
+    other = next(line for line in axes.lines if line.get_color() == OURS)
+    left, right = other.get_ydata()
+    assert other.get_alpha() == weights[int(left) - 1][int(right) - 1]
+    assert legend_texts(figure) == ["nsubj link", "other attention"]
+    assert texts(figure).count("representatives") == 2
+    assert "Head 2-3 finds nsubj (dependent → governor) — " in said(figure)
+
+
+# Frames, coreference, disabling
+
+
+def test_frames_mark_target_and_element():
+    figure = only(examples.frames)
+    (axes,) = panels(figure)
+    framed = {(box.get_x() + 0.5, box.get_y() + 0.5): to_hex(box.get_edgecolor()).upper() for box in axes.patches}
+    target, element = COLOURS[1], COLOURS[0]
+    assert framed == {(2, 8): target, (10, 8): target, (8, 2): element, (8, 10): element}  # (key, query)
+    colours = {label.get_text(): label.get_color() for label in axes.get_yticklabels()}
+    assert (colours["it"], colours["representatives"], colours["The"]) == (target, element, "black")
+    assert len(legend_texts(figure)) == 2
+    np.testing.assert_allclose(edges(bars(figure)), edges([axes]), atol=1.5)
+
+
+def test_coreference_has_the_published_figures_across_the_bars():
+    figure = only(examples.coreference, 12, 12)
+    (axes,) = panels(figure)
+    heights = [bar.get_height() for bar in axes.patches]
+    assert heights[:4] == [20, 23, 26, 29]  # nearest mention, over the four kinds
+    published = [line for line in axes.lines if line.get_color() == "black" and len(line.get_ydata()) == 2]
+    assert [line.get_ydata()[0] for line in published] == [69, 70, 77, 60, 65, 64, 73, 58]
+    rules = axes.patches[2 * 4]  # their bar over all mentions
+    assert rules.get_x() < np.mean(published[0].get_xdata()) < rules.get_x() + rules.get_width()
+    assert "head 12-12, among mentions" in legend_texts(figure)
+    assert legend_texts(figure)[-1] == "published"
+    assert {"proper name", "common noun", "(1,309)"} <= set(texts(figure))
+    assert below_the_data(figure)
+
+
+def test_published_coreference_is_read_from_its_cell():
+    assert published_by_kind("5-4 65 (64/73/58)") == {"all": 65, "pronoun": 64, "proper": 73, "nominal": 58}
+    assert published_by_kind("27 (29/29/19)")["nominal"] == 19
+    assert published_by_kind(None) == {}
+
+
+def test_disabled_heads_are_changes_around_zero_and_say_what_is_chance():
+    figure = only(examples.disabled)
+    (axes,), (bar,) = panels(figure), bars(figure)
+    values, veil = axes.images
+    low, high = values.get_clim()
+    assert low == -high
+    assert values.get_array()[1, 2] == pytest.approx(examples.wave(2, 3) - 0.5)
+    unsure = [[0.1 <= examples.wave(layer, head) <= 0.9 for head in (1, 2, 3)] for layer in (1, 2)]
+    assert (np.asarray(veil.get_array())[..., 3] > 0).tolist() == unsure
+    assert bar.get_ylabel().replace("\n", " ") == "change of F1 (points)"
+    assert "F1 of the whole model: 87.6." in said(figure)
+    assert "Change of F1 when a head is disabled (attention made uniform) — " in said(figure)
+
+
+def test_disabled_layers_are_bars_with_intervals():
+    figure = only(examples.disabled_layers, 4)
+    (axes,) = panels(figure)
+    assert [bar.get_width() for bar in axes.patches] == [0, -1, -2, -3]
+    assert [bar.get_alpha() for bar in axes.patches] == [0.35, 0.35, 1, 1]  # -0.5 - layer to 2.5 - layer
+    assert "Pale: the 95 % interval holds 0 (2 of 4 layers)." in said(figure)
+
+
+# Features and surface
+
+
+def test_features_are_on_one_scale_in_both_models_and_special_tokens_apart():
+    def far_more_to_cls(found, rows):
+        for row in rows:
+            row["value"] *= 100 if row["quantity"].endswith("_cls") else 2 if row["quantity"].startswith("tuned_") else 1
+
+    made = drawn(examples.features, change=far_more_to_cls)
+    words, tuned = made["features_attention_to"], made["features_tuned_attention_to"]
+    most = max(2 * examples.wave(layer, head) for layer in (1, 2) for head in (1, 2, 3))
+    for figure in (words, tuned):
+        assert [axes.get_title() for axes in panels(figure)] == ["to noun", "to verb", "to negation"]
+        assert {axes.images[0].get_clim() for axes in panels(figure)} == {(0, most)}
+        assert len(bars(figure)) == 1
+        np.testing.assert_allclose(edges(bars(figure)), edges(panels(figure)), atol=1.5)
+    assert [axes.get_title() for axes in panels(made["features_special_attention_to"])] == ["to [CLS]", "to [SEP]"]
+    change = panels(made["features_change_attention_to"])[0].images[0]
+    assert change.get_clim()[0] == -change.get_clim()[1]
+    assert "The differences have no intervals: none is tested." in said(made["features_change_attention_to"])
+    assert "from verb to subject" in texts(made["features_verb_subject"])
+
+
+def test_points_are_heads_and_lines_the_means_of_layers():
+    made = drawn(examples.surface, 6, 12)
+    first = panels(made["surface_attention"])[0]
+    mean = np.mean([examples.wave(1, head) for head in range(1, 13)])
+    assert first.lines[0].get_ydata()[0] == pytest.approx(mean)
+    assert len(first.collections[0].get_offsets()) == 72
+    for axes in panels(made["surface_attention"]):
+        legend = axes.get_legend().get_window_extent()
+        assert legend.y1 <= axes.get_window_extent().y0
+        assert len({line.get_color() for line in axes.lines}) == len(axes.lines)
+    assert legend_texts(made["surface_entropy"]) == ["of all tokens", "of [CLS]"]
+    assert below_the_data(made["surface_entropy"])
+
+
+def test_gradients_have_a_line_for_each_class():
+    figure = only(examples.importance)
+    assert legend_texts(figure) == ["[SEP]", "periods and commas", "other"]
+    assert len(panels(figure)[0].lines) == 3
+
+
+# Clusters and comparisons
+
+
+def test_the_plane_names_notable_heads_without_overlap():
+    figure = only(examples.clusters, 12, 12)
+    by_layer, by_behaviour = panels(figure)
+    assert len(by_layer.collections[0].get_offsets()) == 144
+    names = [one.get_text() for one in by_behaviour.texts if isinstance(one, Annotation)]
+    assert {"11-11", "10-10", "9-9"} <= set(names)  # best heads of relations that find room
+    assert len(names) >= 10
+    assert "Best heads of relations: 9-9 aux:pass; 10-10 nmod:poss; 11-11 nsubj." in said(figure)
+    assert [axes.get_xlim() for axes in (by_layer, by_behaviour)].count(by_layer.get_xlim()) == 2
+    assert any(text.startswith("previous token (") for text in legend_texts(figure))
+    assert below_the_data(figure)
+
+
+def test_a_name_goes_where_nothing_is():
+    room = (0.0, 0.0, 50.0, 50.0)
+    (right, up), near = free_offset("1-1", (25, 25), [], room)
+    assert near
+    assert right > 0 == up
+    beside = box_of("1-1", (25 + right, 25 + up))
+    (left, _), _ = free_offset("1-1", (25, 25), [beside], room)
+    assert left < 0
+    assert free_offset("1-1", (25, 25), [room], room) is None
+    assert overlap((0, 0, 2, 2), (1, 1, 3, 3))
+    assert not overlap((0, 0, 2, 2), (2, 0, 3, 2))
+
+
+def test_scatters_name_the_runs_on_the_axes_and_share_ends():
+    figure = only(examples.scatters, 6, 12)
+    first, second = panels(figure)
+    for axes, run in ((first, "outputs/another"), (second, "outputs/a third run")):
+        assert axes.get_xlabel().replace("\n", " ") == "outputs/a run with a long name (nats)"
+        assert axes.get_ylabel().replace("\n", " ") == f"{run} (nats)"
+        assert axes.get_xlim() == axes.get_ylim()
+        assert len(axes.collections[0].get_offsets()) == 72
+    largest = max(
+        ((la, he) for la in range(1, 7) for he in range(1, 13)),
+        key=lambda one: abs(examples.wave(one[0] + 1, one[1]) - examples.wave(*one)),
+    )
+    assert f"{largest[0]}-{largest[1]}" in texts(figure)
+    assert "Run against run: entropy — " in said(figure)
+
+
+def test_differences_say_which_run_minus_which_and_that_none_is_tested():
+    made = drawn(examples.differences)
+    assert list(made) == ["difference:entropy:outputs/another", "difference:entropy:outputs/a third run"]
+    figure = made["difference:entropy:outputs/another"]
+    assert "Difference of entropy: outputs/another minus outputs/a run with a long name — " in said(figure)
+    low, high = panels(figure)[0].images[0].get_clim()
+    assert low == -high
+    assert "The runs give no intervals of differences: none is tested." in said(figure)
+
+
+# Patterns and roles
+
+
+def test_the_confusion_matrix_has_counts_in_cells_and_shares_as_colours():
+    made = drawn(examples.classifier)
+    (axes,) = panels(made["confusion"])
+    assert axes.images[0].get_array()[0].tolist() == pytest.approx([100 * n / 132 for n in (120, 3, 3, 3, 3)])
+    assert texts(made["confusion"]).count("120") == 5
+    assert bars(made["confusion"])[0].get_ylabel() == "share of the label (%)"
+    points = panels(made["reliability"])[0].collections[0]
+    assert [tuple(point) for point in points.get_offsets()] == [(n / 10, n / 11) for n in range(3, 11)]
+
+
+def test_patterns_stack_to_the_whole_in_every_panel():
+    made = drawn(examples.pattern_tasks, 6)
+    (axes,) = panels(made["patterns_by_task"])
+    assert {round(sum(bar.get_height() for bar in axes.patches if round(bar.get_x() + 0.42) == n)) for n in range(14)} == {
+        100
+    }
+    assert [line.get_ydata()[0] for line in axes.lines] == [61] * 7
+    assert "published bound" in legend_texts(made["patterns_by_task"])
+    titles = [axes.get_title() for axes in panels(made["patterns_by_layer"])]
+    assert titles[:3] == ["MRPC, pre-trained", "MRPC, fine-tuned", "STS-B, pre-trained"]
+    assert len({axes.get_ylim() for axes in panels(made["patterns_by_layer"])}) == 1
+
+
+def test_the_grid_of_patterns_is_pale_where_the_pattern_is_rare():
+    (axes,) = panels(drawn(examples.patterns, 2, 3)["patterns_of_heads"])
+    picture = np.asarray(axes.images[0].get_array())
+    full = np.array(to_rgba(PATTERNS["vertical"])[:3])  # the first of equals
+    np.testing.assert_allclose(picture[1, 0], full)
+    np.testing.assert_allclose(picture[0, 0], 1 - 0.5 * (1 - full))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("head", "layer")
+    assert [text.get_text() for text in axes.texts] == ["50"] * 3 + ["100"] * 3
+
+
+def test_each_head_is_named_above_the_colours_of_its_roles():
+    made = drawn(examples.roles, 2, 3)
+    (axes,) = panels(made["roles_grid"])
+    names = {text.get_text(): text.get_position() for text in axes.texts}
+    assert set(names) == {"1-1", "1-2", "1-3", "2-1", "2-2", "2-3"}
+    x, y = names["1-1"]  # has one role, local
+    below = [
+        band for band in axes.patches if band.get_x() < x < band.get_x() + band.get_width() and int(band.get_y()) == int(y)
+    ]
+    assert [to_hex(band.get_facecolor()).upper() for band in below] == [BROAD["local"]]
+    assert names["1-3"][0] < names["1-1"][0]  # with three roles it comes first
+    assert EMPTY.upper() not in {to_hex(band.get_facecolor()).upper() for band in axes.patches}
+
+
+def test_roles_that_go_together_and_their_spread():
+    made = drawn(examples.roles, 2, 3)
+    counts, dots = panels(made["roles_overlap"])
+    assert [bar.get_height() for bar in counts.patches] == [90, 39, 38, 37, 36]
+    black = [line for line in dots.lines if line.get_color() == "black"]
+    assert [len(line.get_ydata()) for line in black] == [0, 1, 2, 3, 4]
+    assert legend_texts(made["roles_distributions"]) == ["mean of all scores, 3.42", "threshold tau, 3"]
+    assert "head 2-1, [CLS]" in texts(made["roles_distributions"])
+    assert {"100", "1000"} <= set(texts(made["roles_distributions"]))
+    assert legend_texts(made["roles_tau"]) == [*BROAD, "this run, 3"]
+    first = panels(made["roles_change"])[0].patches
+    assert [bar.get_height() for bar in first] == [0.1] * 3 + [-0.2] * 3 + [0] * 3
+
+
+# Sweeps
+
+
+def test_a_sweep_is_a_line_per_job_through_its_values():
+    figure = only(examples.jobs)
+    (axes,) = panels(figure)
+    jobs = [line for line in axes.lines if len(line.get_ydata()) == 5]
+    assert len(jobs) == 13
+    assert jobs[-1].get_ydata()[-1] == 1  # the best is drawn last, on top
+    assert [label.get_text().replace("\n", "") for label in axes.get_xticklabels()] == [
+        "module.lr", "data.hidden_layer", "vectors.path", "module.dropout", "UAS, validation",
+    ]  # fmt: skip
+    assert bars(figure)[0].get_ylabel() == "UAS, validation"
+    assert not [line for line in lines(figure) if "/" in line.text and "…" not in line.text]  # long values are shortened
+    assert "13 jobs of a sweep, a line each — " in said(figure)
+
+
+def test_a_plane_without_surface_patterns_has_its_heads():
+    rows = head_rows(["mds_x", "mds_y"], 1, 2)
+    for axes in panels(one(examples.clusters(2, 2)[0], results(), rows)):
+        assert len(axes.collections[0].get_offsets()) == 2
