@@ -648,7 +648,7 @@ def test_a_question_brings_its_own_columns_and_chart(opened, atlas):
         "plain",
     ]
     card = page.locator("[data-question=gains]")
-    assert [text.split("\u2002")[0].rstrip(" ↕▲▼") for text in card.locator("thead th").all_inner_texts()] == [
+    assert [text.split("\u2002")[0].rstrip("\u00a0↕▲▼") for text in card.locator("thead th").all_inner_texts()] == [
         "half",
         "gain in points",
     ]

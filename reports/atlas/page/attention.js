@@ -10,7 +10,7 @@ import { Overview } from "./overview.js";
 import { hasPieces, tokenUnits, unitRows, wordUnits } from "./pooling.js";
 import { strongestHead } from "./remarkable.js";
 import { openHead } from "./selection.js";
-import { change, currentModel, selectedIndex, state } from "./state.js";
+import { change, currentModel, panelIsOpen, selectedIndex, state } from "./state.js";
 import { fileName, shortened, words } from "./text.js";
 
 const MANY = 24; // units beyond which the figures stand below each other
@@ -122,7 +122,7 @@ export const attentionView = {
   /** Change the head; the panel stays as open as it was. */
   show(index) {
     const model = currentModel();
-    change({ head: model.headName(index), panel: state.panel && state.head !== null });
+    change({ head: model.headName(index), panel: panelIsOpen() });
     announce(`layer ${model.place(index).layer} head ${model.place(index).head}`);
   },
 
@@ -156,7 +156,7 @@ export const attentionView = {
     this.title.textContent = `Layer ${layer}, head ${head}`;
     this.text.textContent = `“${sentence.text}”`;
     this.why.textContent = strongestHead(model).index === index ? strongestHead(model).why : "";
-    this.why.hidden = !this.why.textContent || (state.panel && state.head !== null); // then the panel says it
+    this.why.hidden = !this.why.textContent || panelIsOpen(); // then the panel says it
     this.known.replaceChildren(
       ...roles.map((role) => make("span", { class: "chip" }, words(role))),
       ...(name ? [make("span", { class: "chip plain" }, `mostly ${words(name)}`)] : []),

@@ -2,23 +2,27 @@
 
 import { draw } from "./dom.js";
 import { canvas, tokenWidth } from "./figure.js";
+import { room } from "./screen.js";
 
 const FAINTEST = 0.02;
-const BETWEEN = 170; // the columns
 const LETTERS = 12.5;
+const LEFT_SIDE = { at: (left, right, tokens) => left - tokens - 2, way: -1, anchor: "end" };
+const RIGHT_SIDE = { at: (left, right, tokens) => right + tokens + 2, way: 1, anchor: "start" };
 
 /** shown: {units, kept, rows}; `focus(query)` is called for what is pointed at or has the focus, `pin(query)` for a click. */
 export function lineDrawing({ units, kept, rows }, label, { focus, pin }) {
-  const line = kept.length > 30 ? 19 : 22,
+  const narrow = room.width < 500,
+    line = kept.length > 30 ? 19 : 22,
     widest = (text) => Math.max(...kept.map((place) => tokenWidth(text(units[place]), LETTERS))),
     tokens = widest((unit) => unit.label) + 16,
     besides = kept.some((place) => units[place].word) ? widest((unit) => unit.word ?? "") + 14 : 0;
   const left = tokens + besides + 6,
-    right = left + BETWEEN,
-    size = { line, left, right, tokens, besides, width: right + tokens + besides + 6 };
+    right = left + (narrow ? 70 : 170),
+    sides = narrow ? [LEFT_SIDE] : [LEFT_SIDE, RIGHT_SIDE],
+    size = { line, left, right, tokens, sides, width: right + tokens + (narrow ? 0 : besides) + 6 };
   const y = new Map(kept.map((place, row) => [place, row * line + line / 2 + 4]));
   const svg = canvas(size.width, kept.length * line + 8, label, {
-    class: kept.length > 24 ? "lines natural" : "lines",
+    class: kept.length > 24 && !narrow ? "lines natural" : "lines",
     role: "group",
   });
   svg.append(
@@ -98,8 +102,8 @@ function to(label, key, { y, size: { line, right, tokens } }) {
   );
 }
 
-/** Beside the pieces of a word, on both sides, a bracket and the word. */
-function wordMarks(units, kept, y, { line, left, right, tokens }) {
+/** Beside the pieces of a word, on both sides or where it is narrow on the left, a bracket and the word. */
+function wordMarks(units, kept, y, { line, left, right, tokens, sides }) {
   const groups = [];
   for (const place of kept) {
     const unit = units[place],
@@ -112,13 +116,13 @@ function wordMarks(units, kept, y, { line, left, right, tokens }) {
     const top = y.get(start) - line / 2 + 3,
       bottom = y.get(end) + line / 2 - 3,
       middle = (top + bottom) / 2 + 4;
-    return [
-      [left - tokens - 2, -1, "end"],
-      [right + tokens + 2, 1, "start"],
-    ].flatMap(([x, way, anchor]) => [
-      draw("path", { class: "word-bracket", d: `M${x - 3 * way} ${top}h${3 * way}V${bottom}h${-3 * way}` }),
-      draw("text", { x: x + 5 * way, y: middle, "text-anchor": anchor, class: "word-text" }, word),
-    ]);
+    return sides.flatMap(({ at, way, anchor }) => {
+      const x = at(left, right, tokens);
+      return [
+        draw("path", { class: "word-bracket", d: `M${x - 3 * way} ${top}h${3 * way}V${bottom}h${-3 * way}` }),
+        draw("text", { x: x + 5 * way, y: middle, "text-anchor": anchor, class: "word-text" }, word),
+      ];
+    });
   });
   return draw("g", { "aria-hidden": "true" }, marks);
 }

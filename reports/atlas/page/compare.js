@@ -190,19 +190,18 @@ export const compareView = {
       .map((first) => {
         const second = b.byName.get(first.name),
           difference = differences(first.value, second.value);
-        const largest = a
-          .counted(first)
-          .filter((index) => difference[index] !== null)
-          .reduce(
-            (best, index) => (best === null || Math.abs(difference[index]) > Math.abs(difference[best]) ? index : best),
-            null,
-          );
+        const enough = new Set(b.counted(second)),
+          places = a.counted(first).filter((index) => enough.has(index));
+        const largest = places.reduce(
+          (best, index) => (best === null || Math.abs(difference[index]) > Math.abs(difference[best]) ? index : best),
+          null,
+        );
         return {
           quantity: first,
           a: mean(first.value),
           b: mean(second.value),
           change: mean(difference),
-          spearman: spearman(first.value, second.value),
+          spearman: spearman(...[first, second].map(({ value }) => places.map((index) => value[index]))),
           largest,
           by: largest === null ? null : difference[largest],
         };
@@ -212,7 +211,8 @@ export const compareView = {
       make(
         "p",
         { class: "muted lead" },
-        "Every quantity that both have. A low rank correlation means that other heads lead; pick a quantity to see it above.",
+        "Every quantity that both have. A low rank correlation means that other heads lead; pick a quantity to see it above." +
+          (a.leastN > 1 ? ` Heads with n below ${a.leastN} have no part in correlations and largest changes.` : ""),
       ),
       sortableTable(
         "Quantities of both models",

@@ -17,7 +17,7 @@ import {
   currentModel,
   currentQuantity,
   models,
-  opening,
+  panelIsOpen,
   readHash,
   selectedIndex,
   state,
@@ -64,8 +64,8 @@ function render() {
   for (const button of byId("models").children)
     button.setAttribute("aria-pressed", String(Number(button.dataset.model) === state.model));
   const index = selectedIndex(currentModel());
-  document.body.classList.toggle("with-panel", index !== null && state.panel);
-  if (index !== null && state.panel) panelView.render(currentModel(), index);
+  document.body.classList.toggle("with-panel", panelIsOpen());
+  if (panelIsOpen()) panelView.render(currentModel(), index);
   else panelView.hide(); // before the view, which fits the room that is left
   tellSample();
   if (!built.has(state.view)) view.build(byId(`view-${state.view}`));
@@ -163,11 +163,7 @@ async function start() {
     readHash(Object.keys(VIEWS));
     render();
   });
-  dockedScreen.addEventListener("change", () => {
-    // What nobody asked for may stand beside the page, not over it.
-    if (!dockedScreen.matches && opening.head !== null && state.head === opening.head) change({ head: null });
-    panelView.cover();
-  });
+  dockedScreen.addEventListener("change", render);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     if (clearedSearch(event.target)) event.preventDefault();

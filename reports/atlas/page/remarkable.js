@@ -22,11 +22,17 @@ function search(model) {
     for (const index of places) {
       const deviation = (quantity.value[index] - centre) / spread,
         height = { high: deviation, low: -deviation }[quantity.better] ?? Math.abs(deviation);
-      if (height > best.height)
+      if (height > best.height && !isUnsure(quantity, index, centre))
         best = { height, index, quantity: quantity.name, why: reason(quantity, index, deviation) };
     }
   }
   return best;
+}
+
+/** Whether the mean of all heads lies in the interval of a head: then it may be like the others. */
+function isUnsure({ low, high }, index, centre) {
+  const known = (low?.[index] ?? null) !== null && (high?.[index] ?? null) !== null;
+  return known && low[index] <= centre && centre <= high[index];
 }
 
 function reason(quantity, index, deviation) {

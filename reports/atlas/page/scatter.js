@@ -10,11 +10,8 @@ import { format, shortened } from "./text.js";
 
 const WIDTH = 620;
 const HEIGHT = 430;
-const LEFT = 66;
-const RIGHT = 600;
-const TOP = 14;
-const BOTTOM = 350;
-const PLANE_BOTTOM = 394; // where no axis is written below
+const WITH_AXES = { left: 66, right: 600, top: 14, bottom: 350 };
+const WITHOUT_AXES = { left: 6, right: 614, top: 6, bottom: 394 };
 const NEAR = 18; // how far from a point the pointer still means it
 
 /**
@@ -23,14 +20,15 @@ const NEAR = 18; // how far from a point the pointer still means it
  */
 export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity, plane, bright, words }) {
   const places = pairedPlaces(xs, ys),
-    svg = canvas(WIDTH, HEIGHT, title, { class: "scatter", role: "group" }),
-    { x, y, range } = scales(places, xs, ys, { identity, plane });
-  if (plane)
-    svg.append(draw("rect", { class: "plane", x: LEFT, y: TOP, width: RIGHT - LEFT, height: PLANE_BOTTOM - TOP }));
+    svg = canvas(WIDTH, HEIGHT, title, { class: plane ? "scatter in-plane" : "scatter", role: "group" }),
+    frame = plane ? WITHOUT_AXES : WITH_AXES,
+    { left, right, top, bottom } = frame,
+    { x, y, range } = scales(places, xs, ys, { frame, identity, plane });
+  if (plane) svg.append(draw("rect", { class: "plane", x: left, y: top, width: right - left, height: bottom - top }));
   else
     svg.append(
-      axisBelow(x, range.x, BOTTOM, [LEFT, RIGHT], shortened(labels[0], 70), TOP),
-      axisLeft(y, range.y, LEFT, [TOP, BOTTOM], shortened(labels[1], 46), RIGHT),
+      axisBelow(x, range.x, bottom, [left, right], shortened(labels[0], 70), top),
+      axisLeft(y, range.y, left, [top, bottom], shortened(labels[1], 46), right),
     );
   if (identity)
     svg.append(
@@ -45,7 +43,7 @@ export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity, p
     })),
     chosen = points.find((point) => point.place === selectedIndex(model));
   const ring = draw("circle", { class: "ring", r: 8, visibility: "hidden" });
-  svg.append(pointsGroup(model, points, { title, bright, entry: chosen ?? points[0] }), ring, layerLegend(model));
+  svg.append(pointsGroup(model, points, { title, bright, entry: chosen ?? points[0] }), ring, layerLegend(model, left));
   listen(svg, points, (point) => {
     ring.setAttribute("visibility", (point ?? chosen) ? "visible" : "hidden");
     if (point ?? chosen) for (const key of ["x", "y"]) ring.setAttribute(`c${key}`, (point ?? chosen)[key]);
@@ -54,19 +52,18 @@ export function scatterDrawing({ model, x: xs, y: ys, labels, title, identity, p
 }
 
 /** From values to pixels, and the ranges of values; in a plane one unit is as long both ways. */
-function scales(places, xs, ys, { identity, plane }) {
-  const bottom = plane ? PLANE_BOTTOM : BOTTOM;
+function scales(places, xs, ys, { frame: { left, right, top, bottom }, identity, plane }) {
   const range = {
     x: airy(extent(places.map((place) => xs[place]))),
     y: airy(extent(places.map((place) => ys[place]))),
   };
   if (identity) range.x = range.y = [Math.min(range.x[0], range.y[0]), Math.max(range.x[1], range.y[1])];
   if (plane) {
-    const unit = Math.max((range.x[1] - range.x[0]) / (RIGHT - LEFT), (range.y[1] - range.y[0]) / (bottom - TOP));
-    range.x = around(range.x, unit * (RIGHT - LEFT));
-    range.y = around(range.y, unit * (bottom - TOP));
+    const unit = Math.max((range.x[1] - range.x[0]) / (right - left), (range.y[1] - range.y[0]) / (bottom - top));
+    range.x = around(range.x, unit * (right - left));
+    range.y = around(range.y, unit * (bottom - top));
   }
-  return { x: linear(range.x, [LEFT, RIGHT]), y: linear(range.y, [bottom, TOP]), range };
+  return { x: linear(range.x, [left, right]), y: linear(range.y, [bottom, top]), range };
 }
 
 function around([low, high], span) {
@@ -98,11 +95,11 @@ function pointsGroup(model, points, { title, bright, entry }) {
   );
 }
 
-function layerLegend(model) {
+function layerLegend(model, left) {
   const step = Math.min(22, 420 / model.layers),
-    legend = draw("g", {}, draw("text", { x: LEFT, y: HEIGHT - 13, class: "small-text" }, "layer"));
+    legend = draw("g", {}, draw("text", { x: left, y: HEIGHT - 13, class: "small-text" }, "layer"));
   for (let layer = 1; layer <= model.layers; layer++) {
-    const at = LEFT + 44 + (layer - 1) * step,
+    const at = left + 44 + (layer - 1) * step,
       named = layer === 1 || layer === model.layers || (model.layers <= 12 && step >= 16),
       fill = layerColour(layer, model.layers);
     legend.append(draw("rect", { "data-layer": layer, x: at, y: HEIGHT - 22, width: step - 1, height: 10, fill }));

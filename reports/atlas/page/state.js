@@ -52,7 +52,7 @@ function hashText() {
   const parts = new URLSearchParams();
   for (const [key, start] of Object.entries(START)) {
     const value = state[key];
-    if (value === start || value === null) continue;
+    if (value === start || value === null || (key === "head" && openedByPage() && !dockedScreen.matches)) continue;
     parts.set(key, addressText(key, value));
   }
   return `#${parts}`;
@@ -80,11 +80,20 @@ export function readHash(views) {
   if (location.hash.length < 2) openStrongest();
 }
 
-/** Where the address says nothing: what stands out most, and beside it, where there is room, its head. */
+/** Where the address says nothing: the head that stands out most, and what it stands out in. */
 function openStrongest() {
   const { index, quantity } = strongestHead(currentModel());
   state.quantity = quantity;
-  if (dockedScreen.matches) state.head = opening.head = currentModel().headName(index);
+  state.head = opening.head = currentModel().headName(index);
+}
+
+/** Whether the panel of the chosen head is to be seen; one that nobody asked for stands beside the page, never over it. */
+export function panelIsOpen() {
+  return selectedIndex(currentModel()) !== null && state.panel && (dockedScreen.matches || !openedByPage());
+}
+
+function openedByPage() {
+  return opening.head !== null && state.head === opening.head;
 }
 
 /** Change what is chosen and show it; `step` makes it a step that the Back button undoes. */

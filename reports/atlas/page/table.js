@@ -14,7 +14,7 @@ const FIXED_COLUMNS = [
   {
     key: "head",
     label: "head",
-    width: 4.2,
+    width: 4.8,
     text: (model, index) => model.headName(index),
     order: (model, index) => index,
   },

@@ -68,7 +68,7 @@ export function sortableTable(caption, columns, rows, options = {}) {
     );
     for (const [key, header] of headers) {
       header.setAttribute("aria-sort", key === sort ? (descending ? "descending" : "ascending") : "none");
-      header.querySelector(".sort-sign").textContent = key === sort ? (descending ? " ▼" : " ▲") : " ↕";
+      header.querySelector(".sort-sign").textContent = key === sort ? (descending ? "\u00a0▼" : "\u00a0▲") : "\u00a0↕";
     }
   };
   const header = (column) => {

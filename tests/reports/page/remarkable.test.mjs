@@ -53,6 +53,29 @@ test("a value with little behind it is not called the largest", () => {
   assert.equal(strongestHead(modelOf([])).why, null);
 });
 
+test("a value whose interval holds the mean of all heads does not stand out", () => {
+  const wide = quantity(
+    "wide",
+    [
+      [0, 10],
+      [10, 10],
+    ],
+    {
+      low: [
+        [-9, 10],
+        [10, 10],
+      ],
+      high: [
+        [8, 10],
+        [10, 10],
+      ],
+    },
+  );
+  assert.notEqual(strongestHead(modelOf([wide])).index, 0);
+  wide.high[0][0] = 7; // below 7.5
+  assert.equal(strongestHead(modelOf([wide])).index, 0);
+});
+
 test("coordinates in the plane are one thing, not two quantities", () => {
   const at = (which) => ({ ...quantity(`mds_${which}`, [[1, 2]]), one_of: "plane", which });
   const model = modelOf([at("x"), quantity("entropy", [[1, 2]]), at("y")]);
