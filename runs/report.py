@@ -24,7 +24,7 @@ from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, ITSELF, RESULTS
 from headscope.reports.terminal import show
 from headscope.runs.explain import explain
-from headscope.runs.resume import READ_BACK, plain_config
+from headscope.runs.resume import READ_BACK, plain_config, task_overrides
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -181,7 +181,7 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
         experiment = folder.name
     if hydra.mode != RunMode.MULTIRUN:
         return experiment, job_folder.name if part else None
-    keys = {text: text.lstrip("+~").partition("=")[0] for text in hydra.overrides.task}
+    keys = {text: text.lstrip("+~").partition("=")[0] for text in task_overrides()}
     changes = [text for text, key in keys.items() if not cfg.not_in_a_name.get(key)]
     return " ".join([experiment, *changes]), Path(hydra.sweep.dir).resolve().name
 

@@ -18,6 +18,7 @@ from headscope.errors import InputError
 from headscope.files import write_json
 from headscope.processes import is_first_process
 from headscope.runs.explain import INTERRUPTED, explain
+from headscope.runs.resume import task_overrides
 from headscope.runs.sweeps.launch import FAILURE
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
@@ -45,7 +46,7 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
                 yield
             end["how"] = "done"
         except (Exception, SystemExit) as error:
-            status, sentence = explain(error, hydra.overrides.task)
+            status, sentence = explain(error, task_overrides())
             if status == INTERRUPTED:
                 raise
             defect = None if sentence else traceback.format_exc()
