@@ -83,7 +83,7 @@ def read_heads(folder: Path) -> list[dict[str, str]]:
 def require_head_row(row: Mapping[Any, Any], where: str) -> None:
     """Refuse a row that no run writes."""
     try:
-        if tuple(row) != HEAD_COLUMNS or int(row["layer"]) < 1 or int(row["head"]) < 1:
+        if tuple(row) != HEAD_COLUMNS or None in row.values() or int(row["layer"]) < 1 or int(row["head"]) < 1:
             raise ValueError
         for column in NUMBERS:
             float(row[column] or 0)

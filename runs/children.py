@@ -20,7 +20,7 @@ from headscope.contracts import RunResults
 from headscope.errors import ConfigError
 from headscope.processes import is_first_process, sole_run, stop_if_told
 from headscope.runs.limits import check_limits
-from headscope.runs.resume import plain_config
+from headscope.runs.resume import plain_config, task_overrides
 
 
 def handed_on(cfg: DictConfig) -> list[str]:
@@ -30,7 +30,7 @@ def handed_on(cfg: DictConfig) -> list[str]:
     that refuses it. What has no entry is handed on.
     """
     kept = []
-    for override in HydraConfig.get().overrides.task:
+    for override in task_overrides():
         key = key_of(override)
         rule = rule_of(key, cfg.handed_on)
         if isinstance(rule, str):

@@ -25,7 +25,7 @@ from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, ITSELF, RESULTS
 from headscope.reports.terminal import show
 from headscope.runs.explain import explain
-from headscope.runs.resume import NOTE, READ_BACK, plain_config
+from headscope.runs.resume import NOTE, READ_BACK, plain_config, task_overrides
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
@@ -220,7 +220,7 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
 
 def overrides() -> dict[str, str]:
     """What the command line says, by key."""
-    given = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    given = task_overrides() if HydraConfig.initialized() else []
     parts = [text.lstrip("+~").partition("=") for text in given]
     return {key: value for key, _, value in parts}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import RunResults, Source
@@ -43,6 +44,11 @@ def keep_texts(cfg: DictConfig) -> None:
             OmegaConf.update(
                 cfg, key, _escaped(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node._value())
             )
+
+
+def task_overrides() -> list[str]:
+    """The overrides of the command line as they were typed, also those with `${` in them."""
+    return cast(list[str], OmegaConf.to_container(HydraConfig.get().overrides.task))
 
 
 def _escaped(text: Any) -> Any:

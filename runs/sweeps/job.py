@@ -18,6 +18,7 @@ from headscope.errors import InputError
 from headscope.files import read_json, write_json
 from headscope.processes import is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, explain
+from headscope.runs.resume import task_overrides
 from headscope.runs.sweeps.launch import FAILURE, JOBS
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
@@ -47,7 +48,7 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
                 yield
             end["how"] = "done"
         except (Exception, SystemExit) as error:
-            status, sentence = explain(error, hydra.overrides.task)
+            status, sentence = explain(error, task_overrides())
             if status in STOPPED_BY:
                 raise
             defect = None if sentence else traceback.format_exc()

@@ -9,9 +9,8 @@ from omegaconf import DictConfig
 
 from headscope.contracts import Findings, Provenance, RunResults
 from headscope.errors import InputError
-from headscope.reports.results import finished_results
 from headscope.runs.report import finish
-from headscope.runs.resume import plain_config
+from headscope.runs.resume import finished_or_damaged, plain_config
 from headscope.runs.sweeps.job import sweep_job
 
 FAILS, IS_A_DEFECT, DIES = 100, 101, 102
@@ -24,7 +23,7 @@ def main(cfg: DictConfig) -> None:
     with sweep_job(cfg):
         cfg.run_dir = str(folder)
         (folder / "calls").open("a").write(f"{os.environ.get('OMP_NUM_THREADS')}\n")
-        if finished_results(folder) is None:
+        if finished_or_damaged(folder) is None:
             finish(folder, run(cfg, folder.name), Findings())
 
 

@@ -9,10 +9,11 @@ import pytest
 from hydra.errors import HydraException
 
 from headscope.contracts import Provenance, RunResults
-from headscope.errors import ConfigError
+from headscope.errors import ConfigError, DamagedFile, InputError
 from headscope.reports.figures.sweeps import scale
 from headscope.runs.cli import explain
-from headscope.runs.sweeps.launch import quoted
+from headscope.runs.sweeps.jobs import only_sweep
+from headscope.runs.sweeps.launch import Job, quoted
 from headscope.runs.sweeps.report import JobsFailed, show
 from tests.commands import start
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP
@@ -157,3 +158,62 @@ def test_a_sweep_says_how_to_sync_the_entries_of_its_jobs(tmp_path, capsys):
     assert last == str(folder / "results.json")
     found = subprocess.run(["bash", "-c", sync.replace("wandb sync", "ls -d")], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines() == [str(folder / job / "wandb" / "offline-run-1") for job in ("0", "1")]
+
+
+def test_a_finished_sweep_is_found_with_another_scratch_folder(tmp_path, monkeypatch):
+    sweep(*GRID, f"run_dir={tmp_path}")
+    before = results_of(tmp_path)["tables"]
+    monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "elsewhere"))
+    sweep(*GRID, f"run_dir={tmp_path}")
+    assert results_of(tmp_path)["tables"] == before
+    assert calls(tmp_path) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+def test_results_stay_where_a_later_command_knows_less(tmp_path, monkeypatch):
+    sweep(*GRID, f"run_dir={tmp_path}")
+    before = (tmp_path / "results.json").read_bytes()
+    for number in range(4):
+        file = tmp_path / str(number) / "results.json"
+        file.write_text(file.read_text().replace('"seconds": 0.5', '"seconds": 0.6'))
+    (tmp_path / "1" / "failed.json").write_text('{"err')
+    monkeypatch.setenv(STOP, "0")
+    with pytest.raises(SystemExit):
+        sweep(*GRID, f"run_dir={tmp_path}")
+    assert (tmp_path / "results.json").read_bytes() == before
+    monkeypatch.delenv(STOP)
+    sweep(*GRID, f"run_dir={tmp_path}")
+    assert calls(tmp_path) == {0: 3, 1: 2, 2: 2, 3: 2}  # damaged, so computed again
+    assert {row["status"] for row in results_of(tmp_path)["tables"]["jobs"]} == {"done"}
+
+
+def test_a_poorer_report_does_not_replace_a_richer_one(tmp_path):
+    sweep("seed=0,1", f"run_dir={tmp_path}")
+    before = (tmp_path / "results.json").read_bytes()
+    with pytest.raises(JobsFailed, match="1 of 2 jobs did not finish; .* The results of before have more jobs and stay."):
+        sweep(f"seed={FAILS},1", f"run_dir={tmp_path}")
+    assert (tmp_path / "results.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ['{"jobs": [{"job": 0, "over', "[]", '{"jobs": [{"job": "0"}]}'])
+def test_a_damaged_list_of_jobs_is_named_and_no_override_is_blamed(tmp_path, content):
+    sweep("seed=0,1", f"run_dir={tmp_path}")
+    (tmp_path / "jobs.json").write_text(content)
+    with pytest.raises(DamagedFile) as refused:
+        sweep("seed=0,1", f"run_dir={tmp_path}")
+    status, told = explain(refused.value, ["seed=0,1"])
+    assert (status, told.startswith(f"{tmp_path / 'jobs.json'}: ")) == (1, True)
+    assert told.endswith("mend the file, or use a new run_dir.")
+    assert (tmp_path / "results.json").is_file()
+
+
+def test_a_damaged_note_of_a_failure_is_told_as_such(tmp_path):
+    job = Job(0, tmp_path, (), {})
+    (tmp_path / "failed.json").write_text('{"error": ')
+    assert "failed.json: damaged, or not JSON" in job.read_failure()
+
+
+def test_a_second_sweep_in_the_same_folder_is_refused(tmp_path):
+    with only_sweep(tmp_path / "new"), pytest.raises(InputError, match="another sweep works in this folder"):
+        sweep("seed=0,1", f"run_dir={tmp_path / 'new'}")
+    assert not (tmp_path / "new").exists()
+    sweep("seed=0,1", f"run_dir={tmp_path / 'new'}")
