@@ -12,8 +12,9 @@ import pytest
 from headscope.errors import ConfigError
 from headscope.processes import Terminated, answered_sigterm, sigterm_received, sole_run, stop_if_told
 from headscope.runs.explain import explain
+from headscope.runs.training import run
 from tests.commands import Command, train
-from tests.runs.conftest import PROJECT
+from tests.runs.conftest import PROJECT, composed
 from tests.runs.signals_itself import SIGNAL
 from tests.runs.test_checkpoints import SHORT, run_in
 from tests.runs.test_ddp import TWO_PROCESSES, largest
@@ -103,7 +104,8 @@ def test_handlers_of_others_are_left_alone():
 
 
 def test_an_interrupted_table_ends_with_no_path_and_goes_on_wherever_it_lies(tmp_path):
-    table = ("experiment=clark_table3", *SHORT[1:], "trainer.max_epochs=2", "data.limit=6", "data.cache=false")
+    row = ("trainer.max_epochs=2", "data.limit=6", "figures=null", "data.cache=false", SHORT[-1])
+    table = ("experiment=clark_table3", *row)
     status, out, err = stopped(tmp_path / "table", "self SIGTERM on_train_epoch_end 2", *table)
     assert (status, err.splitlines()) == (143, [SENTENCE])
     assert "clark_probe_right_branching" in out  # a row that had been finished
@@ -114,8 +116,9 @@ def test_an_interrupted_table_ends_with_no_path_and_goes_on_wherever_it_lies(tmp
     assert status == 0, err
     assert [line for line in out.splitlines() if "results.json" in line] == [str(tmp_path / "moved" / "results.json")]
     assert {file: file.stat().st_mtime_ns for file in begun} == begun
-    undisturbed = (f"experiment={name}" for name in ["clark_probe_distances"])
-    assert metrics(tmp_path / "moved" / "clark_probe_distances") == run_in(tmp_path / "alone", *table[1:], *undisturbed)
+    cfg = composed("experiment=clark_probe_distances", *row)
+    cfg.run_dir = str(tmp_path / "alone")
+    assert metrics(tmp_path / "moved" / "clark_probe_distances") == run(cfg).metrics
 
 
 @pytest.mark.parametrize("launcher", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
