@@ -41,7 +41,7 @@ class GlueClassifier(pl.LightningModule):
     ) -> None:
         super().__init__()
         require_choice("module.how", how, WAYS)  # also where no head is disabled
-        require_number("module.lr", lr, above=0)
+        require_number("module.lr", lr, above=0.0)
         require_number("module.weight_decay", weight_decay)
         self.task = require_task(facts)
         self.model: PreTrainedModel = load_classifier(given(facts.encoder, "an encoder"), self.task, seed, dropout=dropout)
