@@ -157,7 +157,7 @@ class OpenRun:
         )
         if is_first_process():
             figures = [instantiate(one, _partial_=True) for one in (self.cfg.get("figures") or {}).values() if one]
-            finish(self.folder, results, findings, progress(figures, "figures"))
+            results = finish(self.folder, results, findings, progress(figures, "figures"))
             heads = [{column: row.get(column) for column in HEAD_COLUMNS} for row in findings.head_rows()]
             tables = {name: rows for name, rows in {**results.tables, "heads": heads}.items() if rows}
             figures = sorted((self.folder / "figures").glob("*.png"))
@@ -236,8 +236,8 @@ def checksums(source: Source) -> dict[str, str]:
 # Results
 
 
-def finish(folder: Path, results: RunResults, findings: Findings, figures: Iterable[Figure] = ()) -> None:
-    """Write all files of a run; results.json comes last, so that its presence means the run finished.
+def finish(folder: Path, results: RunResults, findings: Findings, figures: Iterable[Figure] = ()) -> RunResults:
+    """Write all files of a run, and return the results with their checksums; results.json comes last, so that its presence means the run finished.
 
     What an earlier run left in the folder goes: heads or figures that this one lacks would pass for its own.
     """
@@ -250,5 +250,7 @@ def finish(folder: Path, results: RunResults, findings: Findings, figures: Itera
     shutil.rmtree(folder / "figures", ignore_errors=True)
     for figure in figures:
         figure(results, rows, folder / "figures")
-    content = replace(results, files=checksums_below(folder, READ_BACK)).to_json()
+    results = replace(results, files=checksums_below(folder, READ_BACK))
+    content = results.to_json()
     write_json(folder / RESULTS, content | {ITSELF: content_sha256(content)})
+    return results

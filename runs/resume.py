@@ -1,6 +1,7 @@
 """What a folder says of an earlier run: whether it is the same, and how far it came; and making room for another."""
 
 import logging
+import re
 import shutil
 import uuid
 from collections import Counter
@@ -54,7 +55,7 @@ def task_overrides() -> list[str]:
 def _escaped(text: Any) -> Any:
     if isinstance(text, list):
         return [_escaped(one) for one in text]
-    return text.replace("\\${", "${").replace("${", "\\${") if isinstance(text, str) else text
+    return re.sub(r"\\*\$\{", r"\\${", text) if isinstance(text, str) else text
 
 
 def comparable(config: Mapping[str, Any], free: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_metrics_stand_side_by_side_with_their_differences(finished):
     assert {key: found["metrics"][f"difference:{key}"] for key in before} == {
         key: after[key] - before[key] for key in before
     }
-    assert results(finished / "comparison") == found
+    assert {name: one for name, one in results(finished / "comparison").items() if name != "sha256"} == found
 
 
 @pytest.mark.parametrize("other", ["untrained", "fewer"])
