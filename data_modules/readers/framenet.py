@@ -84,9 +84,7 @@ def _span(file: Path, label: Node, text: str) -> Span:
     first, last = whole_number(start, len(text) - 1), whole_number(end, len(text) - 1)
     if first is None or last is None or first > last:
         name, found = shown(label.attributes.get("name", "")), shown(f"{start}-{end}")
-        raise DataError(
-            f"{file}:{label.line}: label {name}: expected characters within 0-{len(text) - 1}, found {found}."
-        )
+        raise DataError(f"{file}:{label.line}: label {name}: expected characters within 0-{len(text) - 1}, found {found}.")
     return first, last
 
 

@@ -79,9 +79,7 @@ class Brackets:
     def close(self, group: str, line: int, word: int) -> None:
         """The mention of a group that was opened last ends at a word."""
         if not self._open.get(group):
-            raise DataError(
-                f"{self.file}:{line}: {self.what} {shown(group)} is closed here, but no bracket of it is open."
-            )
+            raise DataError(f"{self.file}:{line}: {self.what} {shown(group)} is closed here, but no bracket of it is open.")
         self._waiting -= 1
         self.spans.append((self._open[group].pop()[0], word, group))
 

@@ -141,7 +141,8 @@ def count_conll2012(content: bytes) -> Counts:
 
 def count_framenet(content: bytes) -> Counts:
     targets = elements = 0
-    for sentence in ElementTree.fromstring(content.decode("utf-8-sig")).iter():
+    text = content.decode("utf-8-sig").replace("{", "x").replace("}", "x")  # ElementTree's own signs around a namespace
+    for sentence in ElementTree.fromstring(text).iter():
         if sentence.tag.rpartition("}")[2] != "sentence":
             continue
         for annotation in sentence:
@@ -186,7 +187,10 @@ def count_letters(content: bytes) -> Counts:
     """The same: all but those of headings, which have a title among them or are no headings."""
     words = [line.split() for line in rows_of(content)]
     signs = [
-        (next((n for n, word in enumerate(line) if word != "="), 0), next((n for n, w in enumerate(line[::-1]) if w != "="), 0))
+        (
+            next((n for n, word in enumerate(line) if word != "="), 0),
+            next((n for n, w in enumerate(line[::-1]) if w != "="), 0),
+        )
         for line in words
     ]
     titled = any(min(pair) == 1 for pair in signs)

@@ -53,7 +53,10 @@ def test_passes_and_pairs():
         (f"{HEADER}\nminilm,a,mrpc,val,0,0,1,block,1\n", "labels.csv:2: expected a whole number from 1 in the column layer"),
         (f"{HEADER}\nminilm,a,mrpc,val,0,1,1,block,3\n", "labels.csv:2: expected 1 or 2 in the column pass, found '3'."),
         (f"{HEADER}\nminilm,a,mrpc,val,٣,1,1,block,1\n", "labels.csv:2: expected a whole number in the column example"),
-        (f"{HEADER}\nminilm,a,mrpc,val,{'9' * 5000},1,1,,1\n", "labels.csv:2: expected a whole number in the column example"),
+        (
+            f"{HEADER}\nminilm,a,mrpc,val,{'9' * 5000},1,1,,1\n",
+            "labels.csv:2: expected a whole number in the column example",
+        ),
         (f"{HEADER}\n{'m' * 200_000},a,mrpc,val,0,1,1,,1\n", "labels.csv:2: is no row of a table (field larger"),
         (f'{HEADER}\n"minilm,a\n', "labels.csv:2: is no row of a table (unexpected end of data)."),
         (
