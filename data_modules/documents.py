@@ -1,8 +1,10 @@
 """Documents with coreference: the mentions of a window of tokens, and what each baseline makes of them."""
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +35,7 @@ class DocumentDataModule(AttentionDataModule):
         require_limit(limit)
         require_choice("data.windows", windows, ("first", "all"))
         self.path, self.limit, self.windows = Path(test) if test else SAMPLE, limit, windows
-        self.without_chains = self.mentions_outside = 0
+        self.without_chains = self.mentions_outside = self.without_words = 0
 
     def files(self) -> list[Path]:
         return document_files(self.path)
@@ -43,6 +45,9 @@ class DocumentDataModule(AttentionDataModule):
         documents = [document for file in files for document in READERS[cast(str, suffix_of(file))](file)][: self.limit]
         if not documents:
             raise DataError(f"{self.path}: expected at least one document, found none.")
+        self.without_words = sum(not document.words for document in documents)
+        if self.without_words:
+            log.warning("%s: left out %d documents without a word.", self.path, self.without_words)
         tokenizer = self.encoder.tokenizer()
         parts = [
             (number, window)
@@ -66,7 +71,8 @@ class DocumentDataModule(AttentionDataModule):
 
     @property
     def left_out(self) -> dict[str, int]:
-        return {"windows without any chain": self.without_chains, "mentions outside the windows": self.mentions_outside}
+        counts = {"windows without any chain": self.without_chains, "mentions outside the windows": self.mentions_outside}
+        return counts | ({"documents without a word": self.without_words} if self.without_words else {})
 
 
 def document_files(path: str | Path) -> list[Path]:
@@ -92,21 +98,25 @@ def pieces(document: Document, tokenizer: PreTrainedTokenizerBase) -> np.ndarray
 
 
 def windows_of(document: Document, sizes: np.ndarray, room: int, which: str) -> Iterator[Document]:
-    """The document cut to what fits, or cut into such windows."""
-    start = 0
-    while start < len(sizes):
-        fitting = int(np.searchsorted(np.cumsum(sizes[start:]), room, side="right"))
-        end = start + max(1, fitting)
-        yield part_of(document, start, end)
-        if which == "first":
-            return
-        start = end
+    """The document cut to what fits, or cut into such windows; each has the mentions that lie wholly in it."""
+    edges = window_edges(sizes, room, which)
+    inside: list[list[Mention]] = [[] for _ in edges[1:]]
+    for m in document.mentions:
+        number = bisect_right(edges, m.start - 1) - 1
+        if number < len(inside) and m.end <= edges[number + 1]:
+            inside[number].append(_moved(m, edges[number]))
+    for (start, end), mentions in zip(pairwise(edges), inside, strict=True):
+        yield Document(document.name, document.words[start:end], tuple(mentions))
 
 
-def part_of(document: Document, start: int, end: int) -> Document:
-    """Some of the words, with the mentions that lie wholly among them."""
-    inside = [m for m in document.mentions if m.start > start and m.end <= end]
-    return Document(document.name, document.words[start:end], tuple(_moved(m, start) for m in inside))
+def window_edges(sizes: np.ndarray, room: int, which: str) -> list[int]:
+    """Where windows of words begin, from 0, and where the last one ends; a word that does not fit stands alone."""
+    before = np.concatenate([[0], np.cumsum(sizes)])  # tokens before each word
+    edges = [0]
+    while edges[-1] < len(sizes) and (which == "all" or len(edges) == 1):
+        fitting = int(np.searchsorted(before, before[edges[-1]] + room, side="right")) - 1
+        edges.append(max(edges[-1] + 1, fitting))
+    return edges
 
 
 def _moved(m: Mention, by: int) -> Mention:

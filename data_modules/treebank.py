@@ -12,7 +12,7 @@ from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example
 from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
-from headscope.errors import ConfigError, require_limit
+from headscope.errors import ConfigError, DataError, require_limit
 
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"
@@ -49,6 +49,9 @@ class TreebankDataModule(AttentionDataModule):
     def sentences(self) -> dict[str, list[Sentence]]:
         """The sentences of each split, read anew; the examples hold all that is used later."""
         splits = {name: read_conllu(conllu_files(path), self.limit) for name, path in self.paths.items()}
+        for name, sentences in splits.items():
+            if all(len(sentence.words) == 1 for sentence in sentences):
+                raise DataError(f"{self.paths[name]}: expected sentences of two or more words, found only single words.")
         if "train" in splits and "val" not in splits:
             splits["train"], splits["val"] = hold_out(splits["train"], self.seed)
         return splits
@@ -81,7 +84,7 @@ class TreebankDataModule(AttentionDataModule):
                 for index in range(1, len(sentence.words) + 1)
             ],
         }
-        arrays = {name: np.array([IGNORE, *values], dtype=np.int16) for name, values in gold.items()}
+        arrays = {name: np.array([IGNORE, *values], dtype=np.int32) for name, values in gold.items()}
         return Example(sentence.words, arrays)
 
 

@@ -33,7 +33,7 @@ class Node:
 
     def below(self, name: str) -> Iterator["Node"]:
         """It and all that is below it, of a name, in the order of the file."""
-        waiting = [self]
+        waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             if node.name == name:

@@ -47,9 +47,9 @@ class AttachmentScore(Metric):
         self.correct += correct
         self.count += count
 
-    def compute(self) -> tuple[Float[Tensor, "relation"], Float[Tensor, "relation"]]:
+    def compute(self) -> Float[Tensor, "2 relation"]:
         """Correct and all words of each relation, over all processes."""
-        return self.correct.clone(), self.count.clone()
+        return torch.stack([self.correct, self.count])  # two tensors would lose their axis where there is one relation
 
 
 def attachment_scores(

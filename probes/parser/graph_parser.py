@@ -55,11 +55,12 @@ class GraphParser(Probe):
         return best_trees(scores.log_softmax(1), batch.mask) if self.decode == "mst" else scores.argmax(1)
 
     def scores(self) -> dict[str, Tensor]:
-        relations, counts = self.attachments.relations, self.attachments.compute()
-        self.relation_rows = relation_table(*counts, relations)
-        scores = attachment_scores(*counts, relations)
+        relations, (correct, count) = self.attachments.relations, self.attachments.compute()
+        self.relation_rows = relation_table(correct, count, relations)
+        scores = attachment_scores(correct, count, relations)
         if self.control_scorer:
-            control = attachment_scores(*self.control_attachments.compute(), relations)["uas"]
+            correct, count = self.control_attachments.compute()
+            control = attachment_scores(correct, count, relations)["uas"]
             scores |= {"control": control, "selectivity": scores["uas"] - control}
         self.attachments.reset()
         self.control_attachments.reset()

@@ -282,3 +282,9 @@ def test_gold_numbers_relations_alike_in_all_splits(minilm):
         for example, sentence in zip(examples, data.sentences()[name], strict=True):
             assert [data.read_relations()[number] for number in example.gold["relations"][1:]] == list(sentence.relations)
             assert np.array_equal(example.gold["governors"][1:], sentence.governors)
+
+
+def test_a_treebank_of_single_words_says_what_is_missing(minilm, tmp_path):
+    (tmp_path / "t.conllu").write_text("1\tYes\t_\tX\t_\t_\t0\troot\t_\t_\n\n" * 3)
+    with pytest.raises(InputError, match="t.conllu: expected sentences of two or more words, found only single words.$"):
+        TreebankDataModule(encoder=minilm, test=str(tmp_path / "t.conllu")).read_examples()

@@ -54,3 +54,10 @@ def test_two_processes_add_up_to_one():
     for state, reduce in whole._reductions.items():
         merged = reduce(torch.stack([getattr(part, state) for part in parts]))
         assert merged.tolist() == getattr(whole, state).tolist()
+
+
+def test_a_treebank_of_one_relation_keeps_its_axis():
+    metric = AttachmentScore(["dep"])
+    metric.update(torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.tensor([[0, 0]]))
+    correct, count = metric.compute()
+    assert relation_table(correct, count, ["dep"]) == [{"relation": "dep", "recall": 50.0, "count": 2}]
