@@ -8,7 +8,7 @@ from headscope.reports.figures.drawing import INCH, POINT, SMALL, text_width
 
 # Where a name may stand: on the four sides of its point and between them; then further away, with a line to the point.
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-DISTANCES = (1.2, 3.0, 5.0, 7.5)  # millimetres
+DISTANCES = (1.5, 3.0, 5.0, 7.5)  # millimetres
 DOT = 0.6
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top, in millimetres of the sheet
