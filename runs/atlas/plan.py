@@ -117,7 +117,7 @@ def not_asked_for(cfg: DictConfig) -> list[dict[str, str]]:
     return [
         {
             "experiment": cfg.parts[name].experiment,
-            "why": f"only=[{','.join(asked)}] does not name {name}; add it, or give {' and '.join(f'{key}=' for key in keys)}.",
+            "why": f"only=[{','.join(asked)}] does not name {name}; add it, or give {'= and '.join(keys)}=.",
         }
         for name in makers(cfg)
         if name in needed and name not in asked and (keys := [key for key in made_by(cfg, name) if key in missing])

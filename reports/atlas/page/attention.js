@@ -1,14 +1,14 @@
 // Attention of one head on one sentence: lines between two columns, a heat map, and all heads at a glance.
 
-import { heatDrawing } from "./attention_heat.js";
+import { attentionLegend, heatDrawing } from "./attention_heat.js";
 import { lineDrawing } from "./attention_lines.js";
 import { Chooser } from "./chooser.js";
-import { rampColour, themed } from "./colours.js";
 import { announce, make } from "./dom.js";
 import { figureFrame } from "./figure.js";
 import { Overview } from "./overview.js";
 import { hasPieces, tokenUnits, unitRows, wordUnits } from "./pooling.js";
 import { strongestHead } from "./remarkable.js";
+import { isNarrow, room } from "./screen.js";
 import { openHead } from "./selection.js";
 import { change, currentModel, panelIsOpen, selectedIndex, state } from "./state.js";
 import { fileName, shortened, words } from "./text.js";
@@ -32,6 +32,7 @@ export const attentionView = {
     this.readout = make("div", { class: "readout", id: "readout" });
     this.overview = new Overview({ pick: (index) => this.show(index) });
     this.buildCard();
+    room.listeners.push(() => this.fit());
     this.nothing = make(
       "div",
       { class: "card notice" },
@@ -105,6 +106,11 @@ export const attentionView = {
     );
   },
 
+  /** Draw anew where the figures are of another width than there is room for. */
+  fit() {
+    if (state.view === "attention" && this.narrow !== isNarrow()) this.render();
+  },
+
   index() {
     return selectedIndex(currentModel()) ?? strongestHead(currentModel()).index;
   },
@@ -166,6 +172,7 @@ export const attentionView = {
   /** shown: the units of the sentence, which of them are drawn, and the rows of attention between them. */
   renderFigures(model, sentence, index, shown) {
     this.shown = shown;
+    this.narrow = isNarrow();
     const nameOf = (kind) =>
       fileName(kind, model.name, model.headName(index), `sentence${model.sentences.indexOf(sentence) + 1}`);
     const unit = state.words && hasPieces(sentence) ? "word" : "token";
@@ -256,26 +263,6 @@ export const attentionView = {
 /** The word that a token is a piece of. */
 function ofWord(unit) {
   return unit.word && make("span", { class: "of-word" }, ` ${unit.word}`);
-}
-
-function attentionLegend() {
-  const ramp = themed("attention"),
-    stops = Array.from({ length: 11 }, (_, step) => rampColour(ramp, step / 10)).join(", ");
-  return make(
-    "div",
-    { class: "legend" },
-    make(
-      "div",
-      { class: "legend-scale" },
-      make("div", { class: "legend-bar", style: { background: `linear-gradient(to right, ${stops})` } }),
-      make(
-        "div",
-        { class: "legend-ticks" },
-        ["0", "0.25", "1"].map((tick) => make("span", {}, tick)),
-      ),
-    ),
-    make("span", { class: "legend-mark" }, "attention weight, coloured by its root"),
-  );
 }
 
 const sentenceGroupsOf = new WeakMap();

@@ -1,7 +1,7 @@
 // Attention as a heat map, every row and column with its whole name.
 
 import { rampColour, themed } from "./colours.js";
-import { draw, hideTip, showTip } from "./dom.js";
+import { draw, hideTip, make, showTip } from "./dom.js";
 import { canvas, tokenWidth } from "./figure.js";
 
 const LETTERS_BESIDE = 11;
@@ -83,4 +83,25 @@ function listenToCells(svg, { units, kept, rows, left, top, size, width, focus }
     hideTip();
     focus(null);
   });
+}
+
+/** What the colours of a heat map mean. */
+export function attentionLegend() {
+  const ramp = themed("attention"),
+    stops = Array.from({ length: 11 }, (_, step) => rampColour(ramp, step / 10)).join(", ");
+  return make(
+    "div",
+    { class: "legend" },
+    make(
+      "div",
+      { class: "legend-scale" },
+      make("div", { class: "legend-bar", style: { background: `linear-gradient(to right, ${stops})` } }),
+      make(
+        "div",
+        { class: "legend-ticks" },
+        ["0", "0.25", "1"].map((tick) => make("span", {}, tick)),
+      ),
+    ),
+    make("span", { class: "legend-mark" }, "attention weight, coloured by its root"),
+  );
 }

@@ -2,7 +2,7 @@
 
 import { draw } from "./dom.js";
 import { canvas, tokenWidth } from "./figure.js";
-import { room } from "./screen.js";
+import { isNarrow } from "./screen.js";
 
 const FAINTEST = 0.02;
 const LETTERS = 12.5;
@@ -11,7 +11,7 @@ const RIGHT_SIDE = { at: (left, right, tokens) => right + tokens + 2, way: 1, an
 
 /** shown: {units, kept, rows}; `focus(query)` is called for what is pointed at or has the focus, `pin(query)` for a click. */
 export function lineDrawing({ units, kept, rows }, label, { focus, pin }) {
-  const narrow = room.width < 500,
+  const narrow = isNarrow(),
     line = kept.length > 30 ? 19 : 22,
     widest = (text) => Math.max(...kept.map((place) => tokenWidth(text(units[place]), LETTERS))),
     tokens = widest((unit) => unit.label) + 16,

@@ -7,6 +7,11 @@ export const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 /** The pixels that the content has in width, of which the panel of a head takes some; listeners hear of changes. */
 export const room = { width: 0, listeners: [] };
 
+/** Whether a figure that is wide elsewhere must be drawn narrow. */
+export function isNarrow() {
+  return room.width < 500;
+}
+
 /** Follow the width of the content. */
 export function watchRoom(content) {
   const measure = () => {
