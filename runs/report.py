@@ -190,7 +190,7 @@ def name_and_group(cfg: DictConfig, folder: Path) -> tuple[str, str | None]:
 
 
 def finish(folder: Path, results: RunResults, findings: Findings, figures: Iterable[Figure] = ()) -> RunResults:
-    """Write all files of a run, and return the results with their checksums; results.json comes last, so that its presence means the run finished.
+    """Write all files of a run, results.json last, so that its presence means the run finished; returned with checksums.
 
     What an earlier run left in the folder goes: heads or figures that this one lacks would pass for its own.
     """
