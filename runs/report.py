@@ -237,9 +237,7 @@ def checksums(source: Source) -> dict[str, str]:
 
 
 def finish(folder: Path, results: RunResults, findings: Findings, figures: Iterable[Figure] = ()) -> RunResults:
-    """Write all files of a run, and return the results with their checksums.
-
-    results.json comes last, so that its presence means the run finished.
+    """Write all files of a run, results.json last, so that its presence means the run finished; returns its content.
 
     What an earlier run left in the folder goes: heads or figures that this one lacks would pass for its own.
     """
