@@ -13,7 +13,7 @@ export const FIXED_COLUMNS = [
   {
     key: "roles",
     label: "roles",
-    width: 9,
+    width: 8.4,
     text: (model, index) => model.roles(index).map(words).join(", "),
     csv: (model, index) => model.roles(index).join(" "),
     has: (model) => model.raw.roles && Object.keys(model.raw.roles).length,
@@ -29,7 +29,7 @@ export const FIXED_COLUMNS = [
   {
     key: "relation",
     label: "best relation",
-    width: 6.4,
+    width: 6,
     text: (model, index) => bestRelation(model, index)?.relation ?? "",
     csv: (model, index) => bestRelation(model, index)?.relation,
     has: (model) => model.raw.relations && Object.keys(model.raw.relations).length,
@@ -41,7 +41,7 @@ export const SCROLL_BAR = 18;
 
 /** The width of a column of numbers, in rem: the longest word of its label, and a sign for the order. */
 export function numberWidth(label) {
-  return Math.max(5, 2.6 + 0.46 * Math.max(...label.split(/[\s-]+/).map((word) => word.length)));
+  return Math.max(4.4, 1.8 + 0.46 * Math.max(...label.split(/[\s-]+/).map((word) => word.length)));
 }
 
 function bestRelation(model, index) {
