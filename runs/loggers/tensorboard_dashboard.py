@@ -9,7 +9,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from headscope.contracts import Row
 from headscope.errors import ConfigError
-from headscope.reports.columns import column_texts
+from headscope.reports.terminal import column_texts
 from headscope.runs.report import Entry, Report
 
 

@@ -23,7 +23,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from wandb.proto.wandb_internal_pb2 import Record
 
 from headscope.errors import InputError
-from headscope.reports.columns import column_texts
+from headscope.reports.terminal import column_texts
 from headscope.runs import tables, training
 from headscope.runs.loggers.metrics_file import MetricsFile
 from headscope.runs.loggers.wandb_dashboard import table_of

@@ -1,7 +1,7 @@
 """Tables on a terminal: no number is cut, whatever the width.
 
 `recorded_tables.json` holds the tables that every experiment shows, a few rows of each:
-python -m tests.record FOLDER; python -m tests.reports.test_columns FOLDER
+python -m tests.record FOLDER; python -m tests.reports.test_terminal FOLDER
 """
 
 import io
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headscope.reports.columns import FRAME, column_texts, table_of
-from headscope.reports.terminal import print_table
+from headscope.reports.terminal import FRAME, column_texts, print_table, table_of
 
 RECORDED = Path(__file__).with_name("recorded_tables.json")
 MOST_ROWS = 8
