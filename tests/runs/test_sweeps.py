@@ -50,7 +50,7 @@ def test_a_grid_runs_every_combination_and_reports_the_best(tmp_path, capsys):
     assert "a line of the job" not in "".join(out)
     assert (tmp_path / "3" / "output.txt").read_text() == "a line of the job\n"
     figure = (tmp_path / "figures" / "jobs.svg").read_text()
-    assert all(f"<!-- {text} -->" in figure for text in ("module.lr", "data.limit", "val/uas"))
+    assert all(f">{text}</text>" in figure for text in ("module.lr", "data.limit", "UAS, validation"))
 
 
 def test_a_stopped_grid_goes_on_without_doing_anything_twice(tmp_path, monkeypatch, capsys):
