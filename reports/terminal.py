@@ -44,7 +44,8 @@ def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = (), p
             print_table(console, title, rows, list(rows[0]) if columns == "all" else columns)
     for line in caption(results.provenance):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
-    figures = sorted((folder / "figures").glob("*.png"))
+    # In the order in which the configuration names them, those that matter first.
+    figures = sorted((folder / "figures").glob("*.png"), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for figure in figures[:MOST_FIGURES]:
         console.print(f"figure: {figure}", soft_wrap=True, highlight=False, markup=False)
     if more := figures[MOST_FIGURES:]:

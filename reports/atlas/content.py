@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import NUMBERS, Grid, Quantity, Row, RunResults, head_name
-from headscope.files import packaged_folder
+from headscope.reports.evidence import is_sample
 from headscope.reports.results import finished_results, read_heads
 
 BEST_RELATIONS = 5
 ALL = "all"
-SAMPLES = "headscope.data_modules/samples"
 HeadRow = dict[str, str]  # of heads.csv
 
 
@@ -193,14 +192,13 @@ def shown_tables(part: Part) -> list[str]:
 def source_row(part: Part, root: Path) -> Row:
     """Which data a run read, whether it is a packaged sample, how much is counted in it, and how long it took."""
     provenance = part.results.provenance
-    samples = packaged_folder(SAMPLES, "samples", "data_of.<kind>=<file or folder>").resolve()
     counts = [float(row["n"]) for one in part.measured for row in one.rows if row["n"]]
     return {
         "part": part.name,
         "experiment": part.results.experiment,
         "encoder": provenance.encoder["name"],
         "data": [Path(file).name for file in provenance.data],
-        "sample": any(Path(file).resolve().is_relative_to(samples) for file in provenance.data),
+        "sample": any(is_sample(Path(file)) for file in provenance.data),
         "n": int(max(counts, default=tested(provenance.examples))),
         "examples": tested(provenance.examples),
         "skipped": sum(provenance.skipped.values()),

@@ -24,6 +24,7 @@ from matplotlib.textpath import TextToPath
 from headscope.contracts import Quantity, Row, RunResults
 from headscope.errors import require_figure_width
 from headscope.files import write_atomically
+from headscope.reports.evidence import inputs, is_sample, sample_notes
 from headscope.reports.figures.uncertainty import pale, uncertainty
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
@@ -41,7 +42,6 @@ STYLE = {
     "svg.fonttype": "none", "svg.hashsalt": "headscope",  # text stays text; the same results give the same file
 }  # fmt: skip
 CELL, BAR_WIDTH = 5.2, 2.4  # of a grid and its colour bar, in millimetres
-FEW = 30  # inputs
 GENERIC = ("train", "dev", "val", "test")  # names of files that say nothing without their folder's
 Cells = Mapping[tuple[int, int], float | None]  # a value for each (layer, head), from 1
 
@@ -99,7 +99,7 @@ def sheet(results: RunResults, title: str, width: float, height: float, notes: S
     width = min(page_width(results), max(width, COLUMN))
     source = caption(results)
     title = wrapped(f"{title[:1].upper()}{title[1:]}{' — ' if source else ''}{source}", width - 4, TITLE)
-    notes = [wrapped(note, width - 4, SMALL) for note in (*notes, *sample_note(results))]
+    notes = [wrapped(note, width - 4, SMALL) for note in (*notes, *sample_notes(results.provenance))]
     lines = (TITLE * (title.count("\n") + 1) + SMALL * sum(note.count("\n") + 1 for note in notes)) * 1.25 * POINT
     figure = Figure(figsize=(width / INCH, (height + lines + 3) / INCH), layout="constrained")
     figure.suptitle(title, x=2 / width, ha="left")
@@ -113,7 +113,7 @@ def caption(results: RunResults) -> str:
     provenance = results.provenance
     names = [model_name(one) for one in (provenance.encoder, provenance.tuned_encoder) if one and one.get("name")]
     data = data_name(tested_files(results))
-    count = inputs(results)
+    count = inputs(results.provenance)
     parts = [" and ".join(names), f"on {data}" if data else "", f"(n\u00a0=\u00a0{count:,})" if count else ""]
     return " ".join(part for part in parts if part)
 
@@ -124,12 +124,6 @@ def tested_files(results: RunResults) -> list[Path]:
     on_train = (provenance.config.get("data") or {}).get("test_on") == "train"
     tested = [file for file in files if (file.stem == "train") == on_train]
     return tested if tested and set(provenance.examples) == {"test"} else files
-
-
-def inputs(results: RunResults) -> int | None:
-    """The inputs that were tested, or those of the only part that there is."""
-    counts = results.provenance.examples
-    return counts.get("test", next(iter(counts.values())) if len(counts) == 1 else None)
 
 
 def model_name(encoder: Mapping[str, Any]) -> str:
@@ -158,19 +152,6 @@ def _folder_name(folder: Path, stems: Sequence[str]) -> str:
         return f"{folder.name} ({len(stems)} files)"
     named = " and ".join(stems)
     return f"{folder.name} {named}" if any(stem in GENERIC for stem in stems) else named
-
-
-def is_sample(path: Path) -> bool:
-    """Whether it is of the samples that ship with the project."""
-    return ("data_modules", "samples") in zip(path.parts, path.parts[1:], strict=False)
-
-
-def sample_note(results: RunResults) -> list[str]:
-    """A warning where the inputs are too few, or too much of our own making, to show anything."""
-    count = inputs(results)
-    if any(is_sample(Path(file)) for file in results.provenance.data):
-        return ["A sample that ships with the project: no evidence."]
-    return [f"A sample of {count} inputs: no evidence."] if count and count < FEW else []
 
 
 # Text
