@@ -1,5 +1,6 @@
 """Values that cannot work, told before any library or model is read: conf/_limits.yaml says what can."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,8 +36,8 @@ def is_whole(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """A number that can be compared: neither a switch nor NaN."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    """A number that can be counted with: neither a switch nor NaN nor infinite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def whole(key: str, value: Any, bounds: Bounds) -> None:

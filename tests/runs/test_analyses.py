@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from headscope.errors import DataError
 from tests.runs.conftest import train
 
 
@@ -95,12 +96,10 @@ def test_bad_data_is_one_sentence_and_leaves_no_result(experiment, name, text, s
     assert not (tmp_path / "run" / "results.json").exists()
 
 
-def test_sentences_of_one_word_leave_undefined_figures_as_null(run_here, tmp_path):
+def test_a_treebank_of_single_words_is_refused(run_here, tmp_path):
     (tmp_path / "words.conllu").write_text("1\tStop\tstop\tVERB\t_\t_\t0\troot\t_\t_\n\n" * 3)
-    results, folder = run_here("experiment=clark_relations", f"data.test={tmp_path / 'words.conllu'}")
-    assert results["metrics"]["test/all_best_head"] is None
-    assert results["tables"]["relation_heads"] == []
-    assert (folder / "results.json").is_file()
+    with pytest.raises(DataError, match="words.conllu: expected sentences of two or more words, found only single words."):
+        run_here("experiment=clark_relations", f"data.test={tmp_path / 'words.conllu'}")
 
 
 @pytest.mark.parametrize("experiment", ["clark_clusters", "clark_relations", "clark_coreference"])

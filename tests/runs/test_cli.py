@@ -78,7 +78,7 @@ def test_a_bad_treebank_is_named_with_its_line_and_leaves_no_results(case, tmp_p
             "encoder.name=no-such-owner/no-such-model: neither a local folder nor a hub",
         ),
         (["vectors.path=none.txt"], 1, "none.txt: no such file"),
-        (["trainer.max_epochs=many"], 2, "trainer.max_epochs=many: expected a value like 10."),
+        (["trainer.max_epochs=many"], 2, "trainer.max_epochs=many: expected a whole number from 1"),
         (["+trainer.max_epoch=3"], 2, "bad configuration in trainer"),
         (["data.train=data_modules/samples/treebank/train.conllu"], 2, "data.test is missing"),
     ],

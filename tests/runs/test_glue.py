@@ -104,7 +104,7 @@ def test_table_1_has_a_row_for_each_task_and_start(tmp_path, encoder):
     ("overrides", "status", "sentence"),
     [
         (("experiment=kovaleva_glue", "data.task=cola"), 2, "data.task=cola: expected mrpc"),
-        (("experiment=kovaleva_glue", "data.dir=nowhere"), 1, "nowhere: expected MRPC/dev.tsv there"),
+        (("experiment=kovaleva_glue", "data.dir=nowhere"), 1, "nowhere: no such file or folder"),
         (("experiment=kovaleva_glue", "module.disable=[[7,1]]"), 2, "head [7, 1]: expected [layer, head]"),
         (("experiment=kovaleva_disable_heads",), 1, "has no trained classification head; fine-tune first"),
         (("experiment=kovaleva_drift",), 2, "needs a second model; name its folder with tuned.name="),

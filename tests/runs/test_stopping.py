@@ -107,7 +107,7 @@ def test_an_interrupted_table_ends_with_no_path_and_goes_on_wherever_it_lies(tmp
     row = ("trainer.max_epochs=2", "data.limit=6", "figures=null", "data.cache=false", SHORT[-1])
     table = ("experiment=clark_table3", *row)
     status, out, err = stopped(tmp_path / "table", "self SIGTERM on_train_epoch_end 2", *table)
-    assert (status, err.splitlines()) == (143, [SENTENCE])
+    assert (status, [line for line in err.splitlines() if not line.startswith("clark_table3, ")]) == (143, [SENTENCE])
     assert "clark_probe_right_branching" in out  # a row that had been finished
     assert "results.json" not in out
     shutil.move(tmp_path / "table", tmp_path / "moved")

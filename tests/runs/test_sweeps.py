@@ -9,16 +9,23 @@ import pytest
 from hydra.errors import HydraException
 
 from headscope.contracts import Provenance, RunResults
-from headscope.errors import ConfigError, DamagedFile, InputError
+from headscope.errors import ConfigError, DamagedFile
 from headscope.reports.figures.sweeps import scale
 from headscope.runs.cli import explain
-from headscope.runs.sweeps.jobs import only_sweep
 from headscope.runs.sweeps.launch import Job, quoted
 from headscope.runs.sweeps.report import JobsFailed, show
 from tests.commands import start
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP
 from tests.runs.conftest import sweep, train
 
+HOLDS_A_FOLDER = """
+import sys
+from pathlib import Path
+from headscope.processes import sole_run
+with sole_run(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 GRID = ("experiment=clark_probe_words", "module.lr=0.1,0.01", "data.limit=5,6")
 
 
@@ -213,7 +220,10 @@ def test_a_damaged_note_of_a_failure_is_told_as_such(tmp_path):
 
 
 def test_a_second_sweep_in_the_same_folder_is_refused(tmp_path):
-    with only_sweep(tmp_path / "new"), pytest.raises(InputError, match="another sweep works in this folder"):
-        sweep("seed=0,1", f"run_dir={tmp_path / 'new'}")
-    assert not (tmp_path / "new").exists()
+    ours = [sys.executable, "-c", HOLDS_A_FOLDER, str(tmp_path / "new")]
+    with subprocess.Popen(ours, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ConfigError, match="another run works in this folder"):
+            sweep("seed=0,1", f"run_dir={tmp_path / 'new'}")
+        other.communicate("end")
     sweep("seed=0,1", f"run_dir={tmp_path / 'new'}")

@@ -65,7 +65,7 @@ def test_a_run_keeps_its_contract(tmp_path):
     assert out.splitlines()[-1] == str(tmp_path / "results.json")
     assert "published" in out
     results = json.loads((tmp_path / "results.json").read_text())
-    assert set(results) == {"experiment", "metrics", "tables", "quantities", "drawings", "provenance"}
+    assert set(results) == {"experiment", "metrics", "tables", "quantities", "drawings", "provenance", "files", "sha256"}
     assert results["experiment"] == "clark_probe_attention"
     assert {"val/uas", "test/uas", "test/uas_without_root", "test/control", "test/selectivity"} <= set(results["metrics"])
     provenance = results["provenance"]
@@ -141,6 +141,7 @@ def test_an_interrupted_run_resumes_to_the_same_metrics(whole, tmp_path, how):
     assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
     assert how == signal.SIGKILL or "interrupted" in err
     assert not (tmp_path / "cut" / "results.json").exists()
+    log.unlink()  # so that it tells what the second part trained
     status, _, err = train(*LONG, f"run_dir={tmp_path}/cut", "resume=true")
     assert status == 0, err
     assert metrics(tmp_path / "cut") == metrics(whole)

@@ -337,7 +337,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path, names, tiny, served, capsys
         assert not out.exists()
         return said.err
 
-    assert "no readable table" in mistake(tmp_path / "none.csv")
+    assert "none.csv: cannot be read" in mistake(tmp_path / "none.csv")
     for text, expected in (
         (good.replace("1,1,,1", "1,1,zigzag,1", 1), "expected a label of vertical"),
         (good.splitlines()[0] + "\n", "empty table"),

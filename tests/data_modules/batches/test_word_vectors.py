@@ -198,7 +198,7 @@ def test_first_word_may_hold_a_space(vectors):
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e39"])
 def test_vectors_that_are_no_numbers_are_named(vectors, npz, tmp_path, number):
-    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.txt: the vectors of 1 words of the data, such as 'cat',"):
+    with pytest.raises(InputError, match=f"^{tmp_path}/vectors.txt:2: expected numbers after the word, found '{number}'."):
         vectors(f"the 1 2\ncat 3 {number}\n").table(WORDS)
     words, numbers = np.array(["the", "cat"]), np.array([[1, float(number)], [3, 4]])
     with pytest.raises(InputError, match=f"^{tmp_path}/vectors.npz: the vectors of 1 words of the data, such as 'the',"):
