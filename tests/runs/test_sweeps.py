@@ -3,6 +3,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
