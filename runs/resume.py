@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import RunResults, Source
 from headscope.errors import ConfigError, DamagedFile, InputError, given
 from headscope.files import files_sha256, local_path, read_json, write_json
-from headscope.processes import LOCK, is_first_process
+from headscope.processes import is_first_process
 from headscope.reports.results import HEADS, RESULTS, finished_results
 
 log = logging.getLogger(__name__)
@@ -191,11 +192,24 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
     return None
 
 
+class FolderBefore(Callback):
+    """Looks whether the folder of a run is there, before Hydra makes it."""
+
+    missing: ClassVar[set[Path]] = set()
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Called by Hydra."""
+        folder = Path(config.hydra.run.dir)
+        if not folder.exists():
+            self.missing.add(folder.resolve())
+
+
 def require_room(folder: Path, cfg: DictConfig) -> None:
     """Refuse to resume what is not there, and to take the place of another experiment that has finished."""
     if not is_first_process():
         return
-    if cfg.resume and not any((folder / name).is_file() for name in (LOCK, NOTE, RESULTS)):
+    if cfg.resume and folder.resolve() in FolderBefore.missing:
+        shutil.rmtree(folder, ignore_errors=True)  # what Hydra has just made would pass for a run the next time
         raise ConfigError(f"resume=true: there is no run in {folder}; name its folder with run_dir=, or leave resume out.")
     if cfg.resume or cfg.overwrite or not (folder / RESULTS).is_file():
         return
