@@ -72,6 +72,8 @@ def after_signal(fault: Fault, ended: Ended, place: Place, expected: Undisturbed
         return [f"results.json differs: {name}" for name in list(differences(expected.outcome, outcome(place.run)))[:3]]
     if fault.signals == KILL:
         return problems + ([] if ended.status == -signal.SIGKILL else [f"status {ended.status}: {last_line(ended)}"])
+    if len(fault.signals) > 1 and ended.status == -signal.SIGTERM:  # the second one ends it at once, whatever it was at
+        return [f"traceback: {last_line(ended)}"] if "Traceback" in ended.err else []
     begun = place.run.exists() and any(place.run.iterdir())
     said = [line for line in ended.lines if line not in expected.lines]
     if begun and ended.status not in STATUSES:
