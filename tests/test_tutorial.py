@@ -51,6 +51,7 @@ def run(arguments, folder):
     )
 
 
+@pytest.mark.slow
 def test_the_tutorial_adds_an_analysis_that_runs_and_stands_in_the_atlas(copied):
     files, command = tutorial_files()
     assert [Path(name).parts[0] for name in files] == list(CHANGED)

@@ -65,6 +65,7 @@ def test_distances_equal_the_definition(batch, segment_facts, released, smoothin
     assert not found.diagonal().any()
 
 
+@pytest.mark.slow
 def test_distances_of_a_real_encoder_equal_the_definition(minilm, ready):
     data = ready(SegmentDataModule(encoder=minilm, limit=3))
     (batch,) = (data.on_after_batch_transfer(batch, 0) for batch in data.test_dataloader())

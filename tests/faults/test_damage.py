@@ -22,6 +22,7 @@ def test_damage_changes_what_it_says(how):
         assert changed.startswith(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("subject", "how", "action"),
     [

@@ -101,6 +101,7 @@ def folder(stopped_and_resumed):
     return stopped_and_resumed[0]
 
 
+@pytest.mark.slow
 def test_an_atlas_that_was_stopped_goes_on_without_redoing_what_was_finished(stopped_and_resumed):
     folder, before, overrides = stopped_and_resumed
     assert set(before) == set(DONE_BEFORE_THE_STOP)

@@ -190,12 +190,14 @@ def largest(one, two, place=""):
     return 0.0
 
 
+@pytest.mark.slow
 def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch, labels):
     monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
     probes = PROBES | {"pattern_fold": (*PROBES["pattern_fold"], labels)}
     assert {name: size for name, size in same_in_two(probes).items() if not size < ROUNDING_OF_TRAINING} == {}
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encoder):
     """Dropout is drawn in each process for its part of a batch, so there is none here."""
     model = tmp_path / "tuned" / "model"
@@ -216,6 +218,7 @@ def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encod
     assert {name: places for name, places in same_in_two(runs, places_apart).items() if places} == {}
 
 
+@pytest.mark.slow
 def test_analyses_find_the_same(same_in_two, encoder, network):
     own = {"clark_gradients": encoder, "kovaleva_patterns_task": network, "pande_sieves of words": encoder}
     runs = {name: (*overrides, *([own[name]] if name in own else [])) for name, overrides in ANALYSES.items()}
@@ -237,6 +240,7 @@ def run_table_here(folder, *overrides):
             HydraConfig.instance().cfg = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_are_the_same_from_the_command_line(table, tmp_path, monkeypatch, network, labels, encoder):
     """All rows are run in the same two processes; run again, they are found finished."""
@@ -294,6 +298,7 @@ def test_a_sweep_in_several_processes_is_refused(tmp_path):
     assert (status, "-m: the jobs of a sweep run on one device each" in errors, "Traceback" in errors) == (2, True, False)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_all_processes_and_resumes_to_the_same_metrics(tmp_path):
     arguments = ("experiment=clark_probe_words", "trainer.max_epochs=8", "data.limit=40", "~figures")
     arguments += ("callbacks.early_stopping=null",)

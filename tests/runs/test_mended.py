@@ -170,6 +170,7 @@ def test_a_folder_of_another_version_is_not_resumed(run_here):
         run_here(*PROBE, "resume=true")
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_encoder_is_not_about_the_fine_tuned_model(run_here, tmp_path):
     """Its checksum and its change: the second model of an atlas is loaded by its own spec, whole."""
     run_here(*GLUE, name="tuned")

@@ -43,6 +43,7 @@ def network(tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
     folder = tmp_path / "run"
     status, out, errors = train("experiment=pattern_cnn", f"data.labels={table}", *SHORT, f"run_dir={folder}")

@@ -121,6 +121,7 @@ def test_an_interrupted_table_ends_with_no_path_and_goes_on_wherever_it_lies(tmp
     assert metrics(tmp_path / "moved" / "clark_probe_distances") == run(cfg).metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
 @pytest.mark.parametrize("whom", ["self", "parent", "group"])
 def test_sigterm_ends_a_sweep_which_goes_on_when_started_again(whom, launcher, tmp_path):

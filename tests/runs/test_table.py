@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from tests.runs.conftest import train
 
 ROWS = {
@@ -12,6 +14,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 def test_the_table_joins_all_rows_with_the_published_figures(tmp_path):
     arguments = ["experiment=clark_table3", "trainer.max_epochs=2", "data.limit=40", f"run_dir={tmp_path}/t"]
     status, out, err = train(*arguments, HEADSCOPE_CACHE=str(tmp_path / "cache"))

@@ -124,6 +124,7 @@ def test_checkpoints_load_as_weights_only(finished):
         assert checkpoint["state_dict"]["scorer.head_to_dependent"].shape == (6, 12)
 
 
+@pytest.mark.slow
 def test_a_structural_probe_learns(run_here):
     short, _ = run_here("experiment=structural_probe", "trainer.max_epochs=1", "data.limit=20", "~figures", name="short")
     full, _ = run_here("experiment=structural_probe", "~figures", name="full")
