@@ -5,9 +5,11 @@ writes through one without a word. Read through one: a shard is checked when it 
 file, so what remains is a shard that somebody else shortens in place while a run reads it; that ends the run (SIGBUS).
 """
 
+import errno
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +18,9 @@ import numpy as np
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 
-from headscope.data_modules.batches.drafts import locked_draft, remove_dead_drafts
 from headscope.data_modules.batches.examples import Split, budget_batches, collate
 from headscope.data_modules.batches.words import STORED_AXES, Autocast, WordEncoder
+from headscope.drafts import remove_stale_drafts
 from headscope.errors import InputError
 from headscope.files import appears_whole, file_sha256, once, write_atomically
 from headscope.processes import progress
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 FORMAT = 3  # since then only finite numbers are stored
 SHARD_NUMBERS = 2**26  # 128 MiB of float16
 GIB = 2**30
+NOT_OFFERED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)  # by a file system that cannot take room
 
 
 class MapStore(Sequence):
@@ -95,7 +98,8 @@ class MapStore(Sequence):
         """Write a shard from (index, array) pairs in any order; it appears only when whole."""
         head = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False}
         size = 2 * self._numbers(shard)
-        with self._explained(), appears_whole(self._file(shard)) as draft, locked_draft(draft, size) as out:
+        with self._explained(), appears_whole(self._file(shard), durable=True) as draft, draft.open("wb") as out:
+            take_room(out.fileno(), size)
             np.lib.format.write_array_header_1_0(out, head | {"shape": (self._numbers(shard),)})
             first = out.tell()
             for index, array in arrays:
@@ -103,10 +107,6 @@ class MapStore(Sequence):
                 out.write(np.ascontiguousarray(array, dtype=np.float16).tobytes())
         with self._explained():
             write_atomically(self._note(shard), json.dumps({"sha256": file_sha256(self._file(shard))}).encode())
-
-    def remove_dead_drafts(self) -> None:
-        """Remove what writers left that were killed."""
-        remove_dead_drafts(self.folder, "*.npy")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -149,10 +149,22 @@ def open_stores(split: Split, words: WordEncoder, folder: Path, precision: str) 
     return stores
 
 
+def take_room(descriptor: int, size: int) -> None:
+    """Take the room of a file before it is written, so that a full disk is an error here; not all disks can do that."""
+    if not hasattr(os, "posix_fallocate") or not size:
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        if error.errno not in NOT_OFFERED:
+            raise
+
+
 def missing_shards(stores: Mapping[str, MapStore], rank: int, processes: int) -> list[tuple[str, int]]:
     """The shards that this process has to write; each process answers for every n-th."""
     for store in stores.values():
-        store.remove_dead_drafts()
+        if store.folder.is_dir():
+            remove_stale_drafts(store.folder)
     return [
         (output, shard)
         for output, store in stores.items()

@@ -9,8 +9,9 @@ import subprocess
 import numpy as np
 import pytest
 
+from headscope import drafts
 from headscope.data_modules.batches import map_store
-from headscope.data_modules.batches.map_store import MapStore, store_folder
+from headscope.data_modules.batches.map_store import MapStore, missing_shards, store_folder
 from headscope.errors import InputError
 from tests.commands import Command
 
@@ -220,20 +221,24 @@ def test_a_shard_that_is_damaged_after_it_was_checked_is_told(filled, damage):
 WRITER = """
 import sys, time
 from pathlib import Path
-from headscope.data_modules.batches.drafts import locked_draft
-with locked_draft(Path(sys.argv[1]), 100) as out:
+from headscope.files import appears_whole
+with appears_whole(Path(sys.argv[1])) as draft:
+    draft.write_bytes(bytes(100))
     print("writes", flush=True)
     time.sleep(600)
 """
 
 
 def test_the_draft_of_a_killed_writer_is_removed_and_that_of_a_living_one_stays(filled):
-    draft, store = filled.folder / ".0123.00001.npy", MapStore(filled.folder, SHAPES)
-    writer = Command("-c", WRITER, str(draft), stderr=subprocess.DEVNULL)
+    store = MapStore(filled.folder, SHAPES)
+    writer = Command("-c", WRITER, str(filled.folder / "00001.npy"), stderr=subprocess.DEVNULL)
     assert writer.stdout.readline() == "writes\n"
-    store.remove_dead_drafts()
+    drafts._looked_through.clear()  # as in a new process
+    assert missing_shards({"maps": store}, 0, 1) == []
+    (draft,) = filled.folder.glob(".*.00001.npy")
     assert draft.stat().st_size == 100
     writer.send_signal(signal.SIGKILL)
     writer.wait()
-    store.remove_dead_drafts()
+    drafts._looked_through.clear()
+    assert missing_shards({"maps": store}, 0, 1) == []
     assert names(store) == ["00000.json", "00000.npy"]
