@@ -46,7 +46,9 @@ def judge(trial: Trial, workshop: Workshop) -> Verdict:
     expected, words = workshop.undisturbed(scenario), workshop.words(scenario)
     place = workshop.place(scenario.elsewhere)
     for number, fault in enumerate([*trial.faults, None]):
-        ended = run([*words, *(scenario.again.split() if number else ())], place, fault)
+        # Killed before there was a folder, it is begun once more: there is nothing to resume.
+        begun = number > 0 and (place.run.exists() or "resume=true" not in scenario.again)
+        ended = run([*words, *(scenario.again.split() if begun else ())], place, fault)
         verdict.statuses.append(ended.status)
         if fault and ended.status != 0:
             verdict.problems += after_signal(fault, ended, place, expected)
