@@ -21,6 +21,7 @@ from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"
+WITHOUT_KIND = "mentions from the kinds, for want of a part of speech"
 UNKNOWN = -1  # in the place of a kind
 # What becomes of mentions that are in no window.
 OUTSIDE = {
@@ -61,7 +62,8 @@ class DocumentDataModule(AttentionDataModule):
         documents = [document for file in files for document in read_documents(file)][: self.limit]
         if not documents:
             raise DataError(f"{self.path}: expected at least one document, found none.")
-        if again := len(documents) - len({document.words for document in documents}):
+        texts = [document.words for document in documents if document.words]
+        if again := len(texts) - len(set(texts)):
             log.warning("%s: %d documents have the words of another and count again.", self.path, again)
         documents = self._with_grammar(documents)
         tokenizer = self.encoder.tokenizer()
@@ -102,21 +104,20 @@ class DocumentDataModule(AttentionDataModule):
 
     def _count_left_out(self, documents: list[Document], parts: list[Document], without_chains: int) -> None:
         inside = [(m, part) for part in parts for m in part.mentions]
-        without_words = sum(not document.words for document in documents)
         self._left_out = {
             "windows without any chain": without_chains,
             OUTSIDE[self.windows].format(self.max_pieces): sum(len(d.mentions) for d in documents) - len(inside),
         }
         # What most files do not lack is not listed for them.
         lacking = {
-            "documents without a word": without_words,
+            "documents without a word": sum(not document.words for document in documents),
             "head words, for want of a parse: the last word of a mention stands for it": sum(
                 bool(part.unparsed) for _, part in inside
             ),
-            "mentions from the kinds, for want of a part of speech": sum(m.kind is None for m, _ in inside),
+            WITHOUT_KIND: sum(m.kind is None for m, _ in inside),
         }
         self._left_out |= {what: count for what, count in lacking.items() if count}
-        for what in ("windows without any chain", "documents without a word"):
+        for what in ("windows without any chain", "documents without a word", WITHOUT_KIND):
             if count := self._left_out.get(what):
                 log.warning("%s: left out %d %s.", self.path, count, what)
 

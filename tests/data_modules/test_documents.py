@@ -300,6 +300,14 @@ def test_without_a_parse_the_last_word_is_the_head_and_kinds_are_left_out_with_a
     assert data.source().left_out == data.left_out
     assert "neither a parse nor parts of speech: the last word of a mention stands for its head word" in caplog.text
     assert "parser= names a spaCy pipeline" in caplog.text
+    assert "left out 3 mentions from the kinds, for want of a part of speech." in caplog.text
+
+
+def test_words_without_part_of_speech_are_of_no_kind_in_a_tree_either(documents, caplog):
+    text = DOG.replace("\tPROPN\t", "\t_\t").replace("\tNOUN\t", "\t_\t").replace("\tPRON\t", "\t_\t")
+    (found,) = documents(text).read_examples()["test"]
+    assert gold_of(found) == GOLD_OF_THREE
+    assert "left out 3 mentions from the kinds, for want of a part of speech." in caplog.text
 
 
 def test_a_parser_gives_heads_and_kinds_where_there_are_none(documents, shared, caplog):

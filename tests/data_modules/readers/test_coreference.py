@@ -4,7 +4,7 @@ import pytest
 
 from headscope.data_modules.readers.coreference import read_documents
 from headscope.data_modules.readers.entities import read_entity_documents
-from headscope.data_modules.readers.mentions import parsed_document
+from headscope.data_modules.readers.mentions import Word, parsed_document
 from headscope.data_modules.readers.parser import Parser
 from tests.data_modules.conftest import message_about, written_and_read
 
@@ -82,6 +82,28 @@ def test_conll2012_without_parse_and_part_of_speech(read, nothing, last):
         (7, 7, 7, "0", "pronoun"),
     ]
     assert found.unparsed == (6, 2)
+
+
+def test_the_grammar_of_each_sentence_lands_on_its_own_words(read):
+    """`man` is joined to `Emma`; `She` is the subject of `left` in a sentence of its own."""
+    (found,) = read(litbank())
+    first = [("PROPN", 0, "ROOT"), ("CCONJ", 1, "cc"), ("DET", 5, "det"), ("ADJ", 5, "amod"), ("NOUN", 1, "conj")]
+    second = [("PRON", 2, "nsubj"), ("VERB", 0, "ROOT")]
+    sentences = [[Word(*word, None) for word in words] for words in ([*first, ("PUNCT", 1, "punct")], second)]
+    parsed = parsed_document(found, sentences)
+    heads_and_kinds = [(m.head, m.kind) for m in parsed.mentions]
+    assert heads_and_kinds == [(1, "proper"), (5, "nominal"), (7, "pronoun")]
+    assert (parsed.words, parsed.unparsed) == (found.words, ())
+
+
+def test_a_parser_takes_words_and_sentences_as_they_are_given(shared):
+    parser = Parser(str(shared / "models/en_core_web_sm"))
+    sentences = [("Emma", "did", "n't", "see", "the", "New-York", "trains", "."), ("She", "left")]
+    first, second = parser.parse_words(sentences)
+    assert [len(first), len(second)] == [8, 2]
+    assert (first[0].upos, first[0].governor, first[0].relation, first[0].plural) == ("PROPN", 4, "nsubj", False)
+    assert (first[6].upos, first[6].governor, first[6].plural) == ("NOUN", 4, True)
+    assert [(word.upos, word.governor, word.relation) for word in second] == [("PRON", 2, "nsubj"), ("VERB", 0, "ROOT")]
 
 
 def test_a_pronoun_inside_a_longer_mention_does_not_make_it_one(read):
