@@ -4,91 +4,135 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Example
-from headscope.data_modules.readers.conll2012 import read_conll2012
-from headscope.data_modules.readers.entities import read_entity_documents
-from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates
+from headscope.data_modules.readers.coreference import document_files, read_documents
+from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates, parsed_document
+from headscope.data_modules.readers.parser import Parser
 from headscope.errors import DataError, require_choice, require_limit
-from headscope.files import data_files
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"
-READERS = {".conllu": read_entity_documents, "_conll": read_conll2012}
+WITHOUT_KIND = "mentions from the kinds, for want of a part of speech"
+UNKNOWN = -1  # in the place of a kind
+# What becomes of mentions that are in no window.
+OUTSIDE = {
+    "first": "mentions outside the first {} tokens of a document (data.windows=all takes all of its windows)",
+    "all": "mentions that no window of {} tokens holds whole",
+}
 
 
 class DocumentDataModule(AttentionDataModule):
-    """CoNLL-U with Entity= or CoNLL-2012 (*_conll); without a file, the packaged documents."""
+    """CoNLL-U with Entity=, CoNLL-2012 or three columns; without a file, the packaged documents.
+
+    `parser` is a spaCy pipeline, by name or folder, for documents that have neither a parse nor parts of speech.
+    """
 
     kind = "documents"
 
-    def __init__(self, test: str | None = None, limit: int | None = None, windows: str = "first", **options: Any) -> None:
+    def __init__(
+        self,
+        test: str | None = None,
+        limit: int | None = None,
+        windows: str = "first",
+        parser: str | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         require_limit(limit)
         require_choice("data.windows", windows, ("first", "all"))
         self.path, self.limit, self.windows = Path(test) if test else SAMPLE, limit, windows
-        self.without_chains = self.mentions_outside = self.without_words = 0
+        self.parser = Parser(parser) if parser else None
+        self.parsed = False
+        self._left_out: dict[str, int] = {}
 
     def files(self) -> list[Path]:
         return document_files(self.path)
 
     def read(self) -> dict[str, list[Example]]:
         files = progress(self.files(), "reading")
-        documents = [document for file in files for document in READERS[cast(str, suffix_of(file))](file)][: self.limit]
+        documents = [document for file in files for document in read_documents(file)][: self.limit]
         if not documents:
             raise DataError(f"{self.path}: expected at least one document, found none.")
-        self.without_words = sum(not document.words for document in documents)
-        if self.without_words:
-            log.warning("%s: left out %d documents without a word.", self.path, self.without_words)
+        texts = [document.words for document in documents if document.words]
+        if again := len(texts) - len(set(texts)):
+            log.warning("%s: %d documents have the words of another and count again.", self.path, again)
+        documents = self._with_grammar(documents)
         tokenizer = self.encoder.tokenizer()
+        room = self.max_pieces - tokenizer.num_special_tokens_to_add()
         parts = [
             (number, window)
             for number, document in enumerate(documents)
-            for window in windows_of(document, pieces(document, tokenizer), self._room(tokenizer), self.windows)
+            for window in windows_of(document, pieces(document, tokenizer), room, self.windows)
         ]
-        self.mentions_outside = sum(len(d.mentions) for d in documents) - sum(len(part.mentions) for _, part in parts)
         examples = [example(part, number) for number, part in parts]
         with_chains = [example for example in examples if (example.gold["antecedents"] > 0).any()]
-        self.without_chains = len(examples) - len(with_chains)
         if not with_chains:
+            where = "its first" if self.windows == "first" else "a window of"
+            way_out = "; data.windows=all takes all of its windows" if self.windows == "first" else ""
             raise DataError(
-                f"{self.path}: no document has a mention with an antecedent in its first {self.max_pieces} tokens."
+                f"{self.path}: no document has a mention with an antecedent in {where} {self.max_pieces} tokens{way_out}."
             )
-        if self.without_chains:
-            log.warning("%s: left out %d windows without any chain.", self.path, self.without_chains)
+        self._count_left_out(documents, [part for _, part in parts], len(examples) - len(with_chains))
         return {"test": with_chains}
 
-    def _room(self, tokenizer: PreTrainedTokenizerBase) -> int:
-        return self.max_pieces - tokenizer.num_special_tokens_to_add()
+    def _with_grammar(self, documents: list[Document]) -> list[Document]:
+        """Documents without parse and part of speech get both from the parser; without a parser, a warning says so."""
+        unparsed = [document for document in documents if document.unparsed]
+        if not unparsed:
+            return documents
+        if self.parser is None:
+            log.warning(
+                "%s: %d documents have neither a parse nor parts of speech: the last word of a mention stands for its head "
+                "word, and of the kinds only pronouns are told, by a list of words; parser= names a spaCy pipeline that "
+                "gives both.",
+                self.path,
+                len(unparsed),
+            )
+            return documents
+        self.parsed = True
+        grammar = self.parser.parse_words(progress([words for d in unparsed for words in sentences_of(d)], "parsing"))
+        return [parsed_document(d, [next(grammar) for _ in d.unparsed]) if d.unparsed else d for d in documents]
+
+    def _count_left_out(self, documents: list[Document], parts: list[Document], without_chains: int) -> None:
+        inside = [(m, part) for part in parts for m in part.mentions]
+        self._left_out = {
+            "windows without any chain": without_chains,
+            OUTSIDE[self.windows].format(self.max_pieces): sum(len(d.mentions) for d in documents) - len(inside),
+        }
+        # What most files do not lack is not listed for them.
+        lacking = {
+            "documents without a word": sum(not document.words for document in documents),
+            "head words, for want of a parse: the last word of a mention stands for it": sum(
+                bool(part.unparsed) for _, part in inside
+            ),
+            WITHOUT_KIND: sum(m.kind is None for m, _ in inside),
+        }
+        self._left_out |= {what: count for what, count in lacking.items() if count}
+        for what in ("windows without any chain", "documents without a word", WITHOUT_KIND):
+            if count := self._left_out.get(what):
+                log.warning("%s: left out %d %s.", self.path, count, what)
 
     @property
     def left_out(self) -> dict[str, int]:
-        counts = {"windows without any chain": self.without_chains, "mentions outside the windows": self.mentions_outside}
-        return counts | ({"documents without a word": self.without_words} if self.without_words else {})
+        return dict(self._left_out)
+
+    def inputs(self) -> dict[str, str]:
+        return {**super().inputs(), **(self.parser.inputs() if self.parser and self.parsed else {})}
 
 
-def document_files(path: str | Path) -> list[Path]:
-    """The file itself, or all files of a folder, also below it, that a reader takes."""
-    many, one = "*.conllu or *_conll files", "a *.conllu or *_conll file"
-    files = data_files(path, lambda file: suffix_of(file) is not None, many, one, below=True)
-    if not suffix_of(files[0]):
-        raise DataError(f"{files[0]}: expected a name that ends in .conllu or _conll.")
-    # CoNLL-2012 comes with its documents twice: with gold and with automatic annotation.
-    gold = any(file.name.endswith("_gold_conll") for file in files)
-    return [file for file in files if not (gold and file.name.endswith("_auto_conll"))]
-
-
-def suffix_of(file: Path) -> str | None:
-    """How the name ends, where that says how to read the file."""
-    return next((suffix for suffix in READERS if file.name.endswith(suffix)), None)
+def sentences_of(document: Document) -> Iterator[tuple[str, ...]]:
+    """The words of each sentence of an unparsed document."""
+    for start, end in pairwise(accumulate(document.unparsed, initial=0)):
+        yield document.words[start:end]
 
 
 def pieces(document: Document, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
@@ -106,7 +150,7 @@ def windows_of(document: Document, sizes: np.ndarray, room: int, which: str) -> 
         if number < len(inside) and m.end <= edges[number + 1]:
             inside[number].append(_moved(m, edges[number]))
     for (start, end), mentions in zip(pairwise(edges), inside, strict=True):
-        yield Document(document.name, document.words[start:end], tuple(mentions))
+        yield replace(document, words=document.words[start:end], mentions=tuple(mentions))
 
 
 def window_edges(sizes: np.ndarray, room: int, which: str) -> list[int]:
@@ -135,7 +179,7 @@ def example(document: Document, number: int) -> Example:
         "document": [number],
         "mention_heads": [m.head for m in mentions],
         "groups": [groups[m.group] for m in mentions],
-        "kinds": [KINDS.index(m.kind) for m in mentions],
+        "kinds": [KINDS.index(m.kind) if m.kind else UNKNOWN for m in mentions],
         "antecedents": [sum(other.group == m.group for other in b) for m, b in zip(mentions, before, strict=True)],
     }
     for name, rule in BASELINES.items():

@@ -1,18 +1,19 @@
 """Documents with coreference from CoNLL-2012 files, whose columns hold a parse and, last, the chains."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headscope.data_modules.readers.mentions import Brackets, Document, Mention, mention
+from headscope.data_modules.readers.mentions import Brackets, Document, Mention, in_order, mention
 from headscope.data_modules.readers.text import lines, quoted, whole_number
 from headscope.errors import DataError
 
 NUMBER, WORD, TAG, PARSE, CHAINS = 2, 3, 4, 5, -1
 LEAST_COLUMNS = 12
-NOTHING = ("-", "_")  # in the place of a parse or of chains
+NOTHING = ("-", "_")  # in the place of a part of speech, a parse or chains
 BEGIN, END = "#begin document", "#end document"
+MARK = re.compile(r"# ?(begin|end) document(.*)")
 CHAIN = re.compile(r"(\()?([0-9]+)(\))?")
 Row = tuple[int, list[str]]  # a line's number and its columns
 # Collins' rules for noun phrases: labels, and the side from which they are looked for.
@@ -43,30 +44,36 @@ Tree = dict[tuple[int, int], Node]  # of each span of words that is a constituen
 
 def read_conll2012(file: Path) -> list[Document]:
     """The documents of a file; every part is one."""
-    documents = list(_documents(file))
+    documents = [_document(file, name, sentences) for name, sentences in marked_documents(file, _columns)]
     if not documents:
         raise DataError(f"{file}: expected at least one document, found none.")
     return documents
 
 
-def _documents(file: Path) -> Iterator[Document]:
+def marked_documents(
+    file: Path, columns_of: Callable[[Path, int, str, list[Row]], list[str]]
+) -> Iterator[tuple[str, list[list[Row]]]]:
+    """The name of each document between its marks, and the rows of its sentences; blank lines are between these.
+
+    `columns_of` is given the file, a line with its number, and the rows of the sentence before it.
+    """
     name, sentences, rows, last = None, [], [], 0
     for number, line in lines(file):
-        last = number
-        if line.startswith(BEGIN):
+        last, mark = number, MARK.match(line)
+        if mark and mark[1] == "begin":
             if name is not None:
                 raise DataError(f"{file}:{number}: expected {END!r} before another document begins.")
-            name = line.removeprefix(BEGIN).strip()
-        elif line.startswith(END) or not line.strip():
+            name = mark[2].strip()
+        elif mark or not line.strip():
             if rows:
                 sentences.append(rows)
                 rows = []
-            if line.startswith(END):
-                yield _document(file, _begun(file, number, name), sentences)
+            if mark:
+                yield _begun(file, number, name), sentences
                 name, sentences = None, []
         elif not line.startswith("#"):
             _begun(file, number, name)
-            rows.append((number, _columns(file, number, line, rows)))
+            rows.append((number, columns_of(file, number, line, rows)))
     if name is not None:
         raise DataError(f"{file}:{last}: expected {END!r} at the end of the document.")
 
@@ -78,22 +85,33 @@ def _begun(file: Path, number: int, name: str | None) -> str:
     return name or file.stem
 
 
+def split_columns(line: str) -> list[str]:
+    """What stands between spaces and tabs, however many; a word may hold a no-break space."""
+    columns = [column for column in line.replace("\t", " ").split(" ") if column]
+    # LitBank leaves the last column empty where a word has no chain.
+    return [*columns, NOTHING[0]] if line.endswith("\t") and columns[-1] in NOTHING else columns
+
+
 def _columns(file: Path, number: int, line: str, before: list[Row]) -> list[str]:
     """The columns of a line; those of a sentence are equally many, and its words are numbered."""
-    # Only spaces and tabs: a word may hold a no-break space.
-    columns = [column for column in line.replace("\t", " ").split(" ") if column]
+    columns = split_columns(line)
     if len(columns) < LEAST_COLUMNS:
         raise DataError(f"{file}:{number}: expected at least {LEAST_COLUMNS} columns, found {len(columns)}.")
-    index = whole_number(columns[NUMBER])
     if before and len(columns) != len(before[0][1]):
         raise DataError(
             f"{file}:{number}: expected {len(before[0][1])} columns as in the line before, found {len(columns)}."
         )
-    following = int(before[-1][1][NUMBER]) + 1 if before else index
+    require_following(file, number, columns, before, NUMBER)
+    return columns
+
+
+def require_following(file: Path, number: int, columns: list[str], before: list[Row], column: int) -> None:
+    """Refuse a word whose number, in a column, is not the next one of its sentence; the first may have any."""
+    index = whole_number(columns[column])
+    following = int(before[-1][1][column]) + 1 if before else index
     if index is None or index != following:
         wanted = "a word number" if following is None else f"word number {following}"
-        raise DataError(f"{file}:{number}: expected {wanted} in column 3, found {quoted(columns[NUMBER])}.")
-    return columns
+        raise DataError(f"{file}:{number}: expected {wanted} in column {column + 1}, found {quoted(columns[column])}.")
 
 
 def _document(file: Path, name: str, sentences: list[list[Row]]) -> Document:
@@ -104,13 +122,16 @@ def _document(file: Path, name: str, sentences: list[list[Row]]) -> Document:
         tree, tags = parse(file, rows), [row[TAG] for _, row in rows]
         for start, end, group in chain_spans(file, rows):
             mentions.append(_mention(words, tags, tree, before, start, end, group))
-    return Document(name, tuple(words), tuple(sorted(mentions, key=lambda m: (m.head, m.start, -m.end))))
+    annotated = any(row[column] not in NOTHING for rows in sentences for _, row in rows for column in (TAG, PARSE))
+    return Document(name, tuple(words), in_order(mentions), () if annotated else tuple(map(len, sentences)))
 
 
 def _mention(words: list[str], tags: list[str], tree: Tree, before: int, start: int, end: int, group: str) -> Mention:
     head = head_word(tree, tags, start, end)
     tag = tags[head]
-    kind = "pronoun" if tag.startswith(("PRP", "WP")) else "proper" if tag.startswith("NNP") else "nominal"
+    kind = None if tag in NOTHING else "nominal"
+    if tag.startswith(("PRP", "WP", "NNP")):
+        kind = "proper" if tag.startswith("NNP") else "pronoun"
     plural = tag.endswith("S") if tag.startswith("NN") else None
     if (start, end) in tree and tree[start, end].coordinated:
         plural = True
@@ -179,7 +200,10 @@ def _closed(node: Node) -> Node:
 
 
 def head_word(tree: Tree, tags: list[str], start: int, end: int) -> int:
-    """The head of the constituent that covers the span; of a span that is none, its last noun before any other phrase."""
+    """The head of the constituent that covers the span; of a span that is none, its last noun before any other phrase.
+
+    Where no word of the span has a part of speech, its last word.
+    """
     if (start, end) in tree:
         return tree[start, end].head
     inside = range(start, end + 1)

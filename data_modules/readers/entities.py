@@ -5,15 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headscope.data_modules.readers.conllu import Block, Row, blocks, sentence, word_rows
-from headscope.data_modules.readers.mentions import Brackets, Document, Mention, mention
+from headscope.data_modules.readers.conllu import RELATION, UPOS, Block, Row, blocks, sentence, word_rows
+from headscope.data_modules.readers.mentions import Brackets, Document, Word, brackets_in, in_order, mention_of_tree
 from headscope.data_modules.readers.text import quoted
 from headscope.errors import DataError
 
 ENTITY = "Entity="
-SIGN = re.compile(r"[()]|[^()]+")
 PART = re.compile(r"\[[0-9]+/[0-9]+\]$")  # of a mention in several pieces
-KIND_OF_UPOS = {"PRON": "pronoun", "PROPN": "proper"}
 
 
 @dataclass
@@ -23,8 +21,7 @@ class Draft:
     name: str
     words: list[str]
     spans: list[tuple[int, int, str]]
-    rows: list[Row]
-    governors: list[int]  # in the document; 0 for roots
+    grammar: list[Word]
 
 
 def read_entity_documents(file: Path) -> list[Document]:
@@ -39,7 +36,7 @@ def _drafts(file: Path) -> Iterator[Draft]:
         if name is not None or draft is None:
             if draft:
                 yield draft
-            draft = Draft(name or file.stem, [], [], [], [])
+            draft = Draft(name or file.stem, [], [], [])
         if fields := _value(block.comments, "# global.Entity"):
             group_field = _group_field(file, block, fields)
         _extend(draft, file, block, group_field)
@@ -64,8 +61,10 @@ def _extend(draft: Draft, file: Path, block: Block, group_field: int) -> None:
     before, rows = len(draft.words), word_rows(file, block.rows)
     tree = sentence(file, block.rows)
     draft.words += tree.words
-    draft.rows += rows
-    draft.governors += [governor and governor + before for governor in tree.governors]
+    draft.grammar += [
+        Word(row[UPOS], governor and governor + before, row[RELATION], is_plural(row))
+        for (_, row), governor in zip(rows, tree.governors, strict=True)
+    ]
     draft.spans += entity_spans(file, block.rows, before, group_field)
 
 
@@ -101,20 +100,10 @@ def _brackets(file: Path, number: int, column: str) -> Iterator[tuple[str, str]]
     texts = [value.removeprefix(ENTITY) for value in column.split("|") if value.startswith(ENTITY)]
     if len(texts) > 1:
         raise DataError(f"{file}:{number}: expected {ENTITY} once in column 10, found it {len(texts)} times.")
-    signs = SIGN.findall(texts[0]) if texts else []
-    if texts and not signs:
-        raise _malformed(file, number, texts[0])
-    at = 0
-    while at < len(signs):
-        before, content, after = (signs[at], *signs[at + 1 : at + 3], "", "")[:3]
-        if before == "(" and content not in ("", "(", ")"):
-            yield ("both" if after == ")" else "open"), content
-            at += 3 if after == ")" else 2
-        elif before not in ("(", ")") and content == ")":
-            yield "close", before
-            at += 2
-        else:
-            raise _malformed(file, number, texts[0])
+    try:
+        yield from (bracket for text in texts for bracket in brackets_in(text))
+    except ValueError as error:
+        raise _malformed(file, number, texts[0]) from error
 
 
 def _malformed(file: Path, number: int, text: str) -> DataError:
@@ -130,20 +119,8 @@ def _group(file: Path, number: int, bracket: str, group_field: int) -> str:
 
 
 def _document(draft: Draft) -> Document:
-    found = [_mention(draft, span) for span in draft.spans]
-    return Document(draft.name, tuple(draft.words), tuple(sorted(found, key=lambda m: (m.head, m.start, -m.end))))
-
-
-def _mention(draft: Draft, span: tuple[int, int, str]) -> Mention:
-    start, end, group = span
-    inside = range(start, end + 1)
-    outside = [word for word in inside if draft.governors[word - 1] not in inside]
-    # Punctuation at the edge may depend on a word outside too, but is no head beside a word.
-    head = next((word for word in outside if draft.rows[word - 1][1][3] != "PUNCT"), outside[0])
-    upos = draft.rows[head - 1][1][3]
-    coordinated = any(draft.governors[w - 1] == head and draft.rows[w - 1][1][7] == "conj" for w in inside)
-    kind = KIND_OF_UPOS.get(upos, "nominal")
-    return mention(draft.words, (start, end), head, group, kind, coordinated or is_plural(draft.rows[head - 1][1]))
+    found = [mention_of_tree(draft.words, draft.grammar, (start, end), group) for start, end, group in draft.spans]
+    return Document(draft.name, tuple(draft.words), in_order(found))
 
 
 def is_plural(row: list[str]) -> bool | None:

@@ -1,13 +1,16 @@
 """Mentions of entities in a document, what a rule can see of them, and the antecedents that baselines choose by rule."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headscope.data_modules.readers.text import shown
 from headscope.errors import DataError
 
 KINDS = ("pronoun", "proper", "nominal")
+KIND_OF_UPOS = {"PRON": "pronoun", "PROPN": "proper", "": None, "_": None}  # all others are nominal
+SIGN = re.compile(r"[()]|[^()]+")
 MOST_AT_A_WORD = 100  # mentions that may lie over one word; a sentence with more would take time and memory without end
 
 
@@ -28,18 +31,19 @@ FEMININE = _words(
     "queen princess duchess lady madam mrs. mrs ms. ms miss actress waitress nun"
 )
 NEUTER = _words("it its itself")
+PRONOUNS = FIRST_PERSON | SECOND_PERSON | PLURAL_PRONOUNS | SINGULAR_PRONOUNS | _words("who whom whose which")
 TITLES = _words("mr mrs ms miss sir lady lord")
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A span of words, 1-based and inclusive, that refers to the entity of its group."""
+    """A span of words, 1-based and inclusive, that refers to the entity of its group; its kind may be unknown."""
 
     start: int
     end: int
     head: int
     group: str
-    kind: str
+    kind: str | None
     text: str
     head_text: str
     number: str | None = None
@@ -54,18 +58,35 @@ class Mention:
 
 @dataclass(frozen=True)
 class Document:
-    """Running text with its mentions in the order of their head words."""
+    """Running text with its mentions in the order of their head words.
+
+    `unparsed` holds the lengths of its sentences where neither a parse nor a part of speech is annotated.
+    """
 
     name: str
     words: tuple[str, ...]
     mentions: tuple[Mention, ...]
+    unparsed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Word:
+    """The grammar of a word: its governor is an index from 1 within the same text, 0 for a root."""
+
+    upos: str
+    governor: int
+    relation: str
+    plural: bool | None
 
 
 class Brackets:
-    """The mentions of a sentence whose brackets are opened and closed one after the other; `what` names them in errors."""
+    """The mentions of a sentence or document whose brackets open and close one after the other.
 
-    def __init__(self, file: Path, what: str) -> None:
-        self.file, self.what = file, what
+    `what` and `within` name the brackets and the text in errors.
+    """
+
+    def __init__(self, file: Path, what: str, within: str = "sentence") -> None:
+        self.file, self.what, self.within = file, what, within
         self.spans: list[tuple[int, int, str]] = []  # first word, last word and group
         self._open: dict[str, list[tuple[int, int]]] = {}  # of each group, innermost last: first word and line
         self._waiting = self._at_word = self._word = 0
@@ -95,18 +116,44 @@ class Brackets:
             raise DataError(f"{self.file}:{line}: expected at most {MOST_AT_A_WORD} mentions over a word, found more.")
 
     def require_closed(self) -> None:
-        """Refuse a sentence that ends within a mention."""
+        """Refuse a text that ends within a mention."""
         left = [(line, group) for group, opened in self._open.items() for _, line in opened]
         if left:
             line, group = min(left)
-            raise DataError(f"{self.file}:{line}: the bracket of {self.what} {shown(group)} is not closed in its sentence.")
+            bracket = f"the bracket of {self.what} {shown(group)}"
+            raise DataError(f"{self.file}:{line}: {bracket} is not closed in its {self.within}.")
 
 
-def mention(words: Sequence[str], span: tuple[int, int], head: int, group: str, kind: str, plural: bool | None) -> Mention:
-    """A mention with all that can be seen of it; `plural` is what the annotation says of its head word, if anything."""
+def brackets_in(text: str) -> Iterator[tuple[str, str]]:
+    """`open` for (1-person, `close` for 1), `both` for (1-person), each with what it holds; ValueError for anything else."""
+    signs = SIGN.findall(text)
+    if not signs:
+        raise ValueError(text)
+    at = 0
+    while at < len(signs):
+        before, content, after = (signs[at], *signs[at + 1 : at + 3], "", "")[:3]
+        if before == "(" and content not in ("", "(", ")"):
+            yield ("both" if after == ")" else "open"), content
+            at += 3 if after == ")" else 2
+        elif before not in ("(", ")") and content == ")":
+            yield "close", before
+            at += 2
+        else:
+            raise ValueError(text)
+
+
+def mention(
+    words: Sequence[str], span: tuple[int, int], head: int, group: str, kind: str | None, plural: bool | None
+) -> Mention:
+    """A mention with all that can be seen of it; `plural` is what the annotation says of its head word, if anything.
+
+    Where no part of speech says the kind, a word of the list is a pronoun if it is a mention by itself.
+    """
     start, end = span
     inside = [word.lower() for word in words[start - 1 : end]]
     head_text = words[head - 1].lower()
+    if kind is None and start == end and head_text in PRONOUNS:
+        kind = "pronoun"
     number = {True: "plural", False: "singular", None: None}[plural]
     person = 3
     if kind == "pronoun":
@@ -128,6 +175,33 @@ def gender(head: str, title: str) -> str | None:
             if word in known:
                 return name
     return None
+
+
+def mention_of_tree(words: Sequence[str], grammar: Sequence[Word], span: tuple[int, int], group: str) -> Mention:
+    """A mention whose head is the first word of the span that depends on a word outside it."""
+    start, end = span
+    inside = range(start, end + 1)
+    outside = [word for word in inside if grammar[word - 1].governor not in inside]
+    # Punctuation at the edge may depend on a word outside too, but is no head beside a word.
+    head = next((word for word in outside if grammar[word - 1].upos != "PUNCT"), outside[0])
+    coordinated = any(grammar[word - 1].governor == head and grammar[word - 1].relation == "conj" for word in inside)
+    kind = KIND_OF_UPOS.get(grammar[head - 1].upos, "nominal")
+    return mention(words, span, head, group, kind, coordinated or grammar[head - 1].plural)
+
+
+def parsed_document(document: Document, sentences: Iterable[Sequence[Word]]) -> Document:
+    """An unparsed document with the grammar of its sentences: its mentions get their head words and kinds from there."""
+    grammar: list[Word] = []
+    for sentence in sentences:
+        before = len(grammar)
+        grammar += [replace(word, governor=word.governor and word.governor + before) for word in sentence]
+    found = [mention_of_tree(document.words, grammar, (m.start, m.end), m.group) for m in document.mentions]
+    return Document(document.name, document.words, in_order(found))
+
+
+def in_order(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
+    """Mentions in the order of their head words, and of one head word the longest first."""
+    return tuple(sorted(mentions, key=lambda m: (m.head, m.start, -m.end)))
 
 
 Rule = Callable[[Mention, Sequence[Mention]], Mention | None]

@@ -1,6 +1,6 @@
 """A spaCy pipeline as a source of linguistic features; an optional part."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +9,7 @@ import numpy as np
 from transformers import BatchEncoding
 
 from headscope.data_modules.readers.features import LINKS, word_features, word_links
+from headscope.data_modules.readers.mentions import Word
 from headscope.errors import ConfigError
 from headscope.files import files_sha256, once
 
@@ -47,6 +48,24 @@ class Parser:
                 governors=governors,
                 relations=relations,
             )
+
+    def parse_words(self, sentences: Iterable[Sequence[str]]) -> Iterator[list[Word]]:
+        """The grammar of each sentence, in order; its words are taken as they are given."""
+        self.relations()  # a pipeline without them is refused
+        pipeline = self._load()
+        from spacy.tokens import Doc
+
+        given = (Doc(pipeline.vocab, words=list(words)) for words in sentences)
+        for document in pipeline.pipe(given, batch_size=64):
+            yield [
+                Word(
+                    upos=token.pos_,
+                    governor=token.head.i + 1 if token.head.i != token.i else 0,
+                    relation=token.dep_,
+                    plural={"Plur": True, "Sing": False}.get("".join(token.morph.get("Number"))),
+                )
+                for token in document
+            ]
 
     @once
     def relations(self) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from headscope.analysis.coreference import COLUMNS, CoreferenceHeads
+from headscope.data_modules.documents import UNKNOWN
 from headscope.data_modules.readers.mentions import BASELINES
 from tests.analysis.conftest import HEADS, LAYERS, merged
 
@@ -75,6 +76,18 @@ def test_every_head_and_kind_equals_a_plain_loop(batch, document_facts, name, an
                 assert heads[f"{name}:{column}"].value[layer][head] == pytest.approx(100 * right / count, abs=1e-12)
                 assert heads[f"{name}:{column}"].n[layer][head] == count
     assert f"{name}:proper" not in heads  # no proper name here has an antecedent
+
+
+def test_a_mention_of_unknown_kind_counts_over_all_and_in_no_kind(batch, document_facts):
+    """The fourth mention of the first document is no longer a pronoun; it has an antecedent."""
+    kinds = batch.gold["kinds"].clone()
+    kinds[0, 3] = UNKNOWN
+    counts = []
+    for gold in (batch.gold, batch.gold | {"kinds": kinds}):
+        metric = CoreferenceHeads(document_facts, replicates=5)
+        metric.update(replace(batch, gold=gold))
+        counts.append({name.partition(":")[2]: int(one.n[0][0]) for name, one in metric.compute().heads.items()})
+    assert counts == [{"all": 4, "pronoun": 3, "nominal": 1}, {"all": 4, "pronoun": 2, "nominal": 1}]
 
 
 def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, document_facts):

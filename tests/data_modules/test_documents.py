@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from headscope.data_modules.documents import SAMPLE, DocumentDataModule, document_files, example, pieces, windows_of
+from headscope.data_modules.documents import SAMPLE, DocumentDataModule, example, pieces, windows_of
+from headscope.data_modules.readers.coreference import document_files
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.mentions import Document, Mention
 from headscope.errors import ConfigError, InputError
@@ -39,6 +40,27 @@ GOLD = {
     "same head word": [0, 0, 0, 0, 1, 0],
     "rules": [0, 0, 0, 1, 1, 0],
 }
+# The same words and chains in three columns.
+THREE = """\
+# begin document dog
+0	Ann	(1)
+1	saw	_
+2	the	(2
+3	dog	2)
+4	.	_
+5	She	(1)
+6	called	_
+7	it	(2)
+8	.	_
+9	The	(2
+10	dog	2)
+11	ran	_
+12	to	_
+13	her	(1)
+14	.	_
+# end document
+"""
+GOLD_OF_THREE = GOLD | {"kinds": [-1, -1, 0, 0, -1, 0]}
 NO_CHAIN = """\
 # newdoc id = none
 1	Ann	Ann	PROPN	_	_	2	nsubj	_	Entity=(1)
@@ -143,7 +165,8 @@ def test_only_the_first_window_unless_told_otherwise(documents):
     (found,) = data.read_examples()["test"]
     assert " ".join(found.words) == "Ann saw the dog . She called it"
     assert gold_of(found)["antecedents"] == [0, 0, 1, 1]
-    assert data.left_out == {"windows without any chain": 0, "mentions outside the windows": 2}
+    outside = "mentions outside the first 10 tokens of a document (data.windows=all takes all of its windows)"
+    assert data.left_out == {"windows without any chain": 0, outside: 2}
     assert data.read_splits()["test"].skipped == 0
     assert len(data.read_splits()["test"].items[0].input_ids) == 10
 
@@ -152,11 +175,14 @@ def test_all_windows(documents):
     """The second window, from the full stop on, has no chain: one mention of each group."""
     data = documents(DOG, max_pieces=10, windows="all")
     assert [len(part.words) for part in data.read_examples()["test"]] == [8]
-    assert data.left_out == {"windows without any chain": 1, "mentions outside the windows": 0}
+    assert data.left_out == {"windows without any chain": 1, "mentions that no window of 10 tokens holds whole": 0}
     second = documents(DOG, max_pieces=7, windows="all")
     # `She called it . The`: `The dog` is cut. No window of five words holds two mentions of a group.
-    with pytest.raises(InputError, match="no document has a mention with an antecedent"):
+    with pytest.raises(InputError, match=r"no document has a mention with an antecedent in a window of 7 tokens\.$"):
         second.read_examples()
+    first = documents(DOG, max_pieces=7)
+    with pytest.raises(InputError, match=r"in its first 7 tokens; data.windows=all takes all of its windows\.$"):
+        first.read_examples()
 
 
 def test_every_window_is_an_example_that_fits(documents):
@@ -172,7 +198,8 @@ def test_every_window_is_an_example_that_fits(documents):
 def test_documents_without_chain_are_left_out_and_counted(documents, caplog):
     data = documents(NO_CHAIN + DOG + NO_MENTION)
     assert [gold_of(found) for found in data.read_examples()["test"]] == [GOLD]
-    assert data.left_out == {"windows without any chain": 2, "mentions outside the windows": 0}
+    assert set(data.left_out.values()) == {0, 2}
+    assert data.left_out["windows without any chain"] == 2
     assert data.source().left_out == data.left_out
     assert "left out 2 windows without any chain" in caplog.text
 
@@ -210,11 +237,31 @@ def test_options_out_of_range_are_configuration_errors(minilm, options):
 def test_a_folder_is_searched_below_too(documents, tmp_path, minilm):
     (tmp_path / "b" / "c").mkdir(parents=True)
     (tmp_path / "b" / "c" / "p.v4_gold_conll").write_text(PARIS)
-    for name in ("a.conllu", "z.txt", "README.md", "conll", "x.conll"):
-        (tmp_path / name).write_text(DOG)
+    (tmp_path / "b" / "c" / "p.v4_auto_conll").write_text(PARIS)
+    (tmp_path / "b" / "c" / "p.v4_gold_skel").write_text(PARIS.replace("Paris", "[WORD]"))
+    (tmp_path / "a.txt").write_text(DOG)
+    (tmp_path / "three").write_text(THREE)
+    (tmp_path / "README.md").write_text("# Documents\n\nThese files are about a dog and its owner , and of Paris .\n")
+    (tmp_path / ".three").write_text(THREE)
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "weights.bin").write_bytes(bytes(range(256)) * 9)
     data = DocumentDataModule(encoder=minilm, test=str(tmp_path))
-    assert data.files() == [tmp_path / "a.conllu", tmp_path / "b/c/p.v4_gold_conll"]
-    assert [len(found.words) for found in data.read_examples()["test"]] == [15, 2]
+    assert data.files() == [tmp_path / "a.txt", tmp_path / "b/c/p.v4_gold_conll", tmp_path / "three"]
+    assert [len(found.words) for found in data.read_examples()["test"]] == [15, 2, 15]
+
+
+def test_a_file_of_a_folder_that_is_named_as_data_is_never_passed_over(tmp_path, minilm):
+    (tmp_path / "a.conllu").write_text(DOG)
+    (tmp_path / "b.conll").write_text("# begin document b\n0 Paris\n# end document\n")
+    with pytest.raises(InputError, match=f"^{tmp_path}/b.conll:2: expected CoNLL-U with Entity="):
+        DocumentDataModule(encoder=minilm, test=str(tmp_path)).read_examples()
+
+
+def test_the_same_text_in_two_files_is_told(tmp_path, minilm, caplog):
+    (tmp_path / "a.conllu").write_text(DOG)
+    (tmp_path / "a.conll").write_text(THREE)
+    assert len(DocumentDataModule(encoder=minilm, test=str(tmp_path)).read_examples()["test"]) == 2
+    assert "1 documents have the words of another and count again" in caplog.text
 
 
 def test_a_folder_named_like_a_file_is_no_file(tmp_path):
@@ -224,7 +271,7 @@ def test_a_folder_named_like_a_file_is_no_file(tmp_path):
 
 
 def test_a_folder_without_documents_is_named(tmp_path):
-    with pytest.raises(InputError, match=rf"^{tmp_path}: expected \*.conllu or \*_conll files in this folder, found none"):
+    with pytest.raises(InputError, match=f"^{tmp_path}: expected files of CoNLL-U with .* in this folder, found none"):
         document_files(tmp_path)
 
 
@@ -233,11 +280,56 @@ def test_a_missing_path_is_named(tmp_path):
         document_files(tmp_path / "none.conllu")
 
 
-@pytest.mark.parametrize("name", ["t.txt", "t.conll", "conllu", "t.conllu.gz"])
-def test_a_wrong_suffix_is_named(tmp_path, name):
-    (tmp_path / name).write_text(DOG)
-    with pytest.raises(InputError, match=f"^{tmp_path}/{name}: expected a name that ends in .conllu or _conll"):
-        document_files(tmp_path / name)
+@pytest.mark.parametrize("name", ["t.txt", "t.conll", "t_conll", "conllu", "t"])
+def test_the_name_says_nothing_of_the_form(documents, name):
+    (found,) = documents(DOG, name).read_examples()["test"]
+    assert gold_of(found) == GOLD
+    assert [one.words for one in documents(PARIS, name).read_examples()["test"]] == [("Paris", "Paris")]
+    (found,) = documents(THREE, name).read_examples()["test"]
+    assert gold_of(found) == GOLD_OF_THREE
+
+
+def test_without_a_parse_the_last_word_is_the_head_and_kinds_are_left_out_with_a_warning(documents, caplog):
+    """`the dog`, `The dog` and `Ann` are of no known kind; She, it and her are pronouns by their word."""
+    data = documents(THREE, "t.conll")
+    data.read_examples()
+    assert {what.partition(",")[0]: count for what, count in data.left_out.items() if count} == {
+        "head words": 6,
+        "mentions from the kinds": 3,
+    }
+    assert data.source().left_out == data.left_out
+    assert "neither a parse nor parts of speech: the last word of a mention stands for its head word" in caplog.text
+    assert "parser= names a spaCy pipeline" in caplog.text
+    assert "left out 3 mentions from the kinds, for want of a part of speech." in caplog.text
+
+
+def test_words_without_part_of_speech_are_of_no_kind_in_a_tree_either(documents, caplog):
+    text = DOG.replace("\tPROPN\t", "\t_\t").replace("\tNOUN\t", "\t_\t").replace("\tPRON\t", "\t_\t")
+    (found,) = documents(text).read_examples()["test"]
+    assert gold_of(found) == GOLD_OF_THREE
+    assert "left out 3 mentions from the kinds, for want of a part of speech." in caplog.text
+
+
+def test_a_parser_gives_heads_and_kinds_where_there_are_none(documents, shared, caplog):
+    pipeline = str(shared / "models/en_core_web_sm")
+    data = documents(THREE, "t.conll", parser=pipeline)
+    (found,) = data.read_examples()["test"]
+    assert gold_of(found) == GOLD
+    assert not any(data.left_out.values())
+    assert not caplog.records
+    assert any(file.startswith(pipeline) for file in data.source().inputs)
+
+
+def test_a_parser_is_not_loaded_for_documents_that_are_parsed(documents):
+    data = documents(DOG, parser="no_such_pipeline")
+    (found,) = data.read_examples()["test"]
+    assert gold_of(found) == GOLD
+    assert data.source().inputs
+
+
+def test_a_pipeline_that_is_not_there_is_named(documents):
+    with pytest.raises(ConfigError, match="^parser=no_such_pipeline: no spaCy pipeline"):
+        documents(THREE, "t.conll", parser="no_such_pipeline").read_examples()
 
 
 def test_packaged_documents_without_a_file(minilm):

@@ -27,9 +27,11 @@ from headscope.data_modules.patterns.labels import read_labels
 from headscope.data_modules.readers.articles import read_articles
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.conllu import read_conllu
+from headscope.data_modules.readers.coreference import read_documents
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.framenet import read_framenet
 from headscope.data_modules.readers.glue import TASKS, Task, read_tsv
+from headscope.data_modules.readers.three_columns import read_three_columns
 from headscope.reports.results import finished_results
 from headscope.tools.label.journal import Journal
 from headscope.tools.label.tables import PACKAGED
@@ -137,6 +139,33 @@ nw/a/0001   1   0   Paris   NNP   (TOP(NP*))      -   -   -   -   *   (0)
 def count_conll2012(content: bytes) -> Counts:
     words = [line.replace("\t", " ").split(" ") for line in rows_of(content) if line.strip() and line[0] != "#"]
     return len(words), sum([cell for cell in word if cell][-1].count("(") for word in words)
+
+
+LITBANK = b"""#begin document (emma_brat); part 0
+emma_brat\t0\t0\tEmma\t_\t_\t_\t_\t_\t_\t_\t_\t(0)
+emma_brat\t0\t1\tand\t_\t_\t_\t_\t_\t_\t_\t_\t
+emma_brat\t0\t2\tthe\t_\t_\t_\t_\t_\t_\t_\t_\t(1
+emma_brat\t0\t3\tman\t_\t_\t_\t_\t_\t_\t_\t_\t1)
+
+#end document
+"""
+THREE_COLUMNS = b"""# begin document sea
+0\tThe\t(1(2
+1\tcaptain\t2)
+2\tof\t_
+3\tthe\t(3
+4\tship\t3)1)
+5\tsaw\t-
+6\ther\t(4|(5)
+7\tsister\t4)
+# end document
+"""
+
+
+def count_three_columns(content: bytes) -> Counts:
+    rows = [line for line in rows_of(content) if line.strip() and line[0] != "#"]
+    columns = [line.split("\t") if "\t" in line else line.split(" ") for line in rows]
+    return len(columns), sum(column[-1].count("(") for column in columns)
 
 
 def count_framenet(content: bytes) -> Counts:
@@ -283,7 +312,9 @@ ARTICLES = (WIKI, first_lines(segments.SAMPLE / "articles.txt", 3), b"One line\n
 READERS: dict[str, Reader] = {
     "conllu": Reader("t.conllu", (*SENTENCES, EMPTY_NODES), read_treebank, count_conllu),
     "entities": Reader("t.conllu", ENTITIES, count_documents(read_entity_documents), count_entities),
-    "conll2012": Reader("t_conll", (CONLL2012,), count_documents(read_conll2012), count_conll2012),
+    "conll2012": Reader("t_conll", (CONLL2012, LITBANK), count_documents(read_conll2012), count_conll2012),
+    "three_columns": Reader("t.conll", (THREE_COLUMNS,), count_documents(read_three_columns), count_three_columns),
+    "coreference": Reader("t", (CONLL2012, LITBANK, THREE_COLUMNS, *ENTITIES), count_documents(read_documents)),
     "framenet": Reader("t.xml", FRAMES, read_frames, count_framenet),
     **{f"glue_{name}": glue_reader(task) for name, task in TASKS.items()},
     "articles": Reader("t.txt", ARTICLES, read_text_letters, count_letters),

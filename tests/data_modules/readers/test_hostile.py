@@ -11,9 +11,11 @@ from headscope.data_modules.patterns.labels import COLUMNS, read_labels
 from headscope.data_modules.readers.articles import read_articles
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.conllu import _require_tree, read_conllu
+from headscope.data_modules.readers.coreference import read_documents
 from headscope.data_modules.readers.entities import read_entity_documents
 from headscope.data_modules.readers.framenet import read_framenet
 from headscope.data_modules.readers.glue import TASKS, read_tsv
+from headscope.data_modules.readers.three_columns import read_three_columns
 from headscope.errors import InputError
 from tests.faults.mutated_readers import ACTIONS, read_journal
 from tests.faults.mutations import limited
@@ -40,6 +42,12 @@ def conll(*words):
     return f"#begin document (d); part 000\n{''.join(rows)}\n#end document\n"
 
 
+def three(*brackets, number=0):
+    """A document in three columns, from its brackets."""
+    rows = (f"{number or n}\ta\t{text}\n" for n, text in enumerate(brackets))
+    return f"# begin document d\n{''.join(rows)}# end document\n"
+
+
 def frames(inside, count=1):
     sentence = f"<sentence><text>He ran .</text>{inside}</sentence>"
     return f"<f>{sentence * count}</f>"
@@ -56,6 +64,8 @@ READ = {
     "t.conllu": lambda file: read_conllu([file]),
     "d.conllu": read_entity_documents,
     "t_conll": read_conll2012,
+    "t.conll": read_three_columns,
+    "any": read_documents,
     "t.xml": read_framenet,
     "t.txt": read_articles,
     "sst2.tsv": lambda file: read_tsv(file, TASKS["sst2"], None),
@@ -130,6 +140,14 @@ def message(read, tmp_path):
         ("t_conll", "#end document\n", ":1: expected '#begin document' before this line."),
         ("t_conll", "#begin document (a)\n#begin document (b)\n", ":2: expected '#end document' before another"),
         ("t_conll", "", ": expected at least one document, found none."),
+        ("t.conll", three(f"({DIGITS}"), ":2: the bracket of chain '99"),
+        ("t.conll", three("(" * 10_000), ":2: expected brackets such as (1, (1) or 1) in column 3, found '((("),
+        ("t.conll", three("(1" * 10_000), ":2: expected at most 100 mentions over a word"),
+        ("t.conll", three("(1)", number=DIGITS), ":2: expected a word number in column 1, found '99"),
+        ("t.conll", three("(1)").partition("\n")[2], ":1: expected '#begin document' before this line."),
+        ("any", "x" * 3_000_000, ":1: expected CoNLL-U with Entity="),
+        ("any", b"\xff\xfe#\0 \0n\0e\0w\0", ":1: expected CoNLL-U with Entity="),
+        ("any", b"# \xff\n" + word(1, 0).encode(), ":1: expected UTF-8 text"),
         ("t.xml", frames(target(0, DIGITS)), ":1: label '': expected characters within 0-7, found '0-99"),
         ("t.xml", frames(target("٠", 1)), ":1: label '': expected characters within 0-7, found ٠-1."),
         ("t.xml", frames(target(3, 1)), ":1: label '': expected characters within 0-7, found 3-1."),
@@ -200,6 +218,7 @@ GROWING = {
     "t.conllu": chain,
     "d.conllu": lambda size: entity("(1-a)" * 50 + "|" + "x|" * size) + "".join(word(n, 1) for n in range(2, size)),
     "t_conll": lambda size: conll(*[("(NP*", "(1")] * 50, *[("*", "(2)")] * size, *[("*)", "1)")] * 50),
+    "t.conll": lambda size: three(*["(1"] * 50, *["(2)"] * size, *["1)"] * 50),
     "t.xml": lambda size: frames(target(0, 1), size),
     "t.txt": lambda size: " = T = \n" + "= " * size + "x\n" + "a b\n" * size,
     "sst2.tsv": lambda size: SST2 + "a b\t1\n" * size,
