@@ -64,7 +64,7 @@ class CoreferenceHeads(Analysis):
             {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
             | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
             | {"low": float(low[row, 0]), "high": float(high[row, 0])}
-            | {"held_out": self._held_out(row) if row in chosen.values() else None}
+            | {"held_out": self._held_out(row) if row in chosen.values() else None, "n": int(count[0])}
             for name, row in rows.items()
         ]
         intervals = [

@@ -18,6 +18,7 @@ SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
 TUNED = "tuned_"
 OUTCOMES = (*CLASSES, ABSTAINED)
+NEARLY_ALL = 95.0  # percent of the maps: a classifier that calls so many alike tells nothing of them
 
 
 class PatternShares(Analysis):
@@ -97,14 +98,17 @@ class PatternShares(Analysis):
             for m, model in enumerate(self.models)
         ]
         means = shares.reshape(len(self.models), len(OUTCOMES), self.layers, self.heads).mean(-1)
+        names = [model.rstrip("_") or "model" for model in self.models]
+        rows = layer_rows(means, names, int(self.inputs))
         return Findings(
             metrics={
                 f"{model}{name}": 100 * float(means[m, n].mean())
                 for m, model in enumerate(self.models)
                 for n, name in enumerate(OUTCOMES)
             },
-            tables={"patterns_by_layer": layer_rows(means, [model.rstrip("_") or "model" for model in self.models])},
+            tables={"patterns_by_layer": rows},
             heads=by_name(heads),
+            notes={"patterns_by_layer": one_class_notes([row for row in rows if row["layer"] == "all"])},
         )
 
 
@@ -134,33 +138,46 @@ def pattern_confidence(model: str) -> Quantity:
     )
 
 
-def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str]) -> list[Row]:
-    """The shares of each layer's maps, in percent; then those of all layers."""
+def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str], inputs: int) -> list[Row]:
+    """The shares of each layer's maps, in percent, with the number of inputs; then those of all layers."""
     rows = []
     for model, shares in zip(models, 100 * means, strict=True):
         whole = {str(n): column for n, column in enumerate(shares.unbind(1), start=1)} | {"all": shares.mean(1)}
         rows += [
-            {"model": model, "layer": layer, **dict(zip(OUTCOMES, column.tolist(), strict=True))}
+            {"model": model, "layer": layer, **dict(zip(OUTCOMES, column.tolist(), strict=True)), "n": inputs}
             for layer, column in whole.items()
         ]
     return rows
 
 
+def one_class_notes(rows: Sequence[Row]) -> list[str]:
+    """A line for each row of shares of all maps in which the classifier calls nearly all of them the same, or abstains."""
+    notes = []
+    for row in rows:
+        whose = " ".join(
+            ["the maps", *([f"of {row['task']}"] if "task" in row else []), *["fine-tuned"] * (row["model"] != "model")]
+        )
+        name = max(OUTCOMES, key=lambda outcome: row[outcome])
+        if row[name] >= NEARLY_ALL:
+            does = "abstains from" if name == ABSTAINED else "calls"
+            what = "" if name == ABSTAINED else f" {name.replace('_', ' ')}"
+            notes.append(f"the classifier {does} {row[name]:.1f} % of {whose}{what}: it does not tell these maps apart")
+    return notes
+
+
 def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
     """Several tasks as one (Figure 2): the shares of all maps of each task and model, and those of each layer."""
     by_layer = [{"task": part.value, **row} for part in parts for row in part.results.tables["patterns_by_layer"]]
-    whole = [{key: row[key] for key in ("task", "model", *OUTCOMES)} for row in by_layer if row["layer"] == "all"]
-    inputs = {part.value: part.results.provenance.examples["test"] for part in parts}
+    whole = [{key: row[key] for key in ("task", "model", *OUTCOMES, "n")} for row in by_layer if row["layer"] == "all"]
     published = {part.value: part.results.provenance.config["published"].get("test/heterogeneous") for part in parts}
-    rows = [
-        {**row, "inputs": inputs[row["task"]], "heterogeneous, published bound": published[row["task"]]} for row in whole
-    ]
+    rows = [{**row, "heterogeneous, published bound": published[row["task"]]} for row in whole]
     names = {"model": "", "tuned": "tuned "}
     meanings = {name: quantity for part in parts for name, quantity in part.results.quantities.items()}
     return Findings(
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
+        notes={"summary": one_class_notes(rows)},
     )
 
 
