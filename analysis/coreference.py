@@ -87,7 +87,9 @@ class CoreferenceHeads(Analysis):
             if count[index]
         )
         metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
-        return Findings(metrics, {"coreference": table, "coreference_intervals": intervals}, heads)
+        mentions = ", ".join(f"{int(number):,} {column}" for column, number in zip(COLUMNS, count, strict=True))
+        tables = {"coreference": table, "coreference_intervals": intervals}
+        return Findings(metrics, tables, heads, notes={"coreference": [f"mentions (n): {mentions}"]})
 
     def _best(self, counting: int) -> int:
         """The row of the best head over all mentions."""

@@ -11,14 +11,13 @@ from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.patterns.labels import CLASSES
+from headscope.data_modules.patterns.labels import CLASSES, one_class_notes
 from headscope.errors import ConfigError, InputError
 
 SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
 TUNED = "tuned_"
 OUTCOMES = (*CLASSES, ABSTAINED)
-NEARLY_ALL = 95.0  # percent of the maps: a classifier that calls so many alike tells nothing of them
 
 
 class PatternShares(Analysis):
@@ -108,7 +107,7 @@ class PatternShares(Analysis):
             },
             tables={"patterns_by_layer": rows},
             heads=by_name(heads),
-            notes={"patterns_by_layer": one_class_notes([row for row in rows if row["layer"] == "all"])},
+            notes={"patterns_by_layer": uniform_notes([row for row in rows if row["layer"] == "all"])},
         )
 
 
@@ -150,18 +149,13 @@ def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str], i
     return rows
 
 
-def one_class_notes(rows: Sequence[Row]) -> list[str]:
-    """A line for each row of shares of all maps in which the classifier calls nearly all of them the same, or abstains."""
+def uniform_notes(rows: Sequence[Row]) -> list[str]:
+    """A line for each row of shares of all maps, of a task or a model, in which nearly all are of one class."""
     notes = []
     for row in rows:
-        whose = " ".join(
-            ["the maps", *([f"of {row['task']}"] if "task" in row else []), *["fine-tuned"] * (row["model"] != "model")]
-        )
-        name = max(OUTCOMES, key=lambda outcome: row[outcome])
-        if row[name] >= NEARLY_ALL:
-            does = "abstains from" if name == ABSTAINED else "calls"
-            what = "" if name == ABSTAINED else f" {name.replace('_', ' ')}"
-            notes.append(f"the classifier {does} {row[name]:.1f} % of {whose}{what}: it does not tell these maps apart")
+        maps = "the maps" if row["model"] == "model" else "the fine-tuned model's maps"
+        maps += f" of {row['task']}" if "task" in row else ""
+        notes += one_class_notes({name: row[name] / 100 for name in OUTCOMES}, "the classifier", maps)
     return notes
 
 
@@ -177,7 +171,7 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
-        notes={"summary": one_class_notes(rows)},
+        notes={"summary": uniform_notes(rows)},
     )
 
 

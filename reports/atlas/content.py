@@ -241,6 +241,7 @@ def extreme(measured: Sequence[Measured], pattern: str, pick: str, least: int = 
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".+"))
     cells = [
         {"head": head_of(row), "quantity": one.quantity.label, "value": float(row["value"])}
+        | {"n": int(float(row["n"])) if row["n"] else None}
         for one in measured
         if wanted.fullmatch(one.name)
         for row in one.rows
