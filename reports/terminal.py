@@ -171,7 +171,7 @@ def apart(rows: Sequence[Row], columns: Sequence[str]) -> tuple[list[str], list[
     }
     told = [f"{_heading(column)} {WAYS.get(text, text)}" for column, text in shared.items() if column != text]
     left = [column for column in columns if column not in shared]
-    return left or list(columns), [f"in all rows: {', '.join(told)}"] if left and told else []
+    return left or list(columns), [f"in all rows: {'; '.join(told)}"] if left and told else []
 
 
 def column_texts(name: str, values: Sequence[object]) -> list[str]:
