@@ -171,7 +171,7 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
-        notes={"summary": uniform_notes(rows)},
+        notes=dict.fromkeys(("summary", "patterns_by_layer"), uniform_notes(rows)),
     )
 
 

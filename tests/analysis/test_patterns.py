@@ -186,10 +186,10 @@ def test_tasks_are_joined_by_their_inputs():
         ("rte", 40.0, 10),
     ]
     assert [row["layer"] for row in joined.tables["patterns_by_layer"]] == ["1", "all"] * 2
-    assert joined.notes == {"summary": []}
+    assert joined.notes == {"summary": [], "patterns_by_layer": []}
     alike = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 98.0)])
     says = "the classifier calls 98.0 % of the maps of rte heterogeneous: it does not tell these maps apart"
-    assert alike.notes == {"summary": [says]}
+    assert alike.notes == {"summary": [says], "patterns_by_layer": [says]}
 
 
 def test_batches_may_come_in_any_size(shown, pattern_facts):

@@ -1,5 +1,7 @@
 """What the figures of single analyses show: values, marks, names and legends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgba
@@ -162,6 +164,14 @@ def test_attention_from_cls_names_the_layer_of_the_table():
     for name, figure in drawn(examples.features, change=from_cls).items():
         said_so = "The table of features is about the last layer of these grids." in said(figure)
         assert said_so == ("cls_to" in name)
+
+
+def test_a_classifier_that_tells_no_maps_apart_is_named_in_the_figure():
+    draw, found, rows, options = examples.example(examples.patterns, 2, 3, 183)
+    found = replace(found, notes={"patterns_by_layer": ["the classifier calls 98.0 % of the maps block"]})
+    assert "The classifier calls 98.0 % of the maps block." in said(
+        figures(draw, found, rows, **options)["patterns_by_layer"]
+    )
 
 
 def test_features_of_few_inputs_are_named():
