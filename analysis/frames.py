@@ -1,5 +1,7 @@
 """Frame-semantic links by single heads (Kovaleva, section 4.2): from a target to its core elements and back."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -109,7 +111,7 @@ class FrameHeads(DrawsMaps):
             drawings={"example_maps": self._example_maps({row["head"] for row in rows})},
         )
 
-    def _what_is_marked(self, rows: list[Row]) -> str:
+    def _what_is_marked(self, rows: Sequence[Row]) -> str:
         least = f"at least {self.min_count} targets (analyses.frames.min_count)"
         if rows:
             return f"marked: above the {self.percentile:g}th percentile of all heads, of {least}"
