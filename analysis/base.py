@@ -18,6 +18,10 @@ from headscope.errors import ConfigError, given
 GridOfLists = list[list[float]]
 
 
+class Unsuitable(ConfigError):
+    """What an analysis lacks, from its verb on: its name is the configuration's, and put before it there."""
+
+
 class Analysis(Metric):
     """Counts what each batch shows (`update`) and says what was found (`compute`).
 
@@ -32,12 +36,9 @@ class Analysis(Metric):
         super().__init__()
         kinds = (self.kind,) if isinstance(self.kind, str) else self.kind
         if facts.kind not in kinds:
-            needed = f"{type(self).__name__} needs data={' or data='.join(kinds)}"
-            raise ConfigError(f"analyses: {needed}, found data of kind {facts.kind}.")
+            raise Unsuitable(f"needs data={' or data='.join(kinds)}, found data of kind {facts.kind}.")
         if facts.maps != self.takes:
-            raise ConfigError(
-                f"analyses: {type(self).__name__} needs maps of {self.takes}, found {facts.maps or 'no maps'}."
-            )
+            raise Unsuitable(f"needs maps of {self.takes}, found {facts.maps or 'no maps'}.")
         self.layers, self.heads = facts.layers, facts.heads
 
     @abstractmethod
@@ -127,6 +128,14 @@ class DrawsMaps(Analysis):
         return self.drawn_maps[drawn, (layer - 1) * self.heads + number - 1]
 
 
+def built(name: str, build: Callable[[Facts], Analysis], facts: Facts) -> Analysis:
+    """The analysis of a name in the configuration, by which it is called where it cannot be had."""
+    try:
+        return build(facts)
+    except Unsuitable as error:
+        raise ConfigError(f"analyses={name} {error}") from error
+
+
 class HeadAnalysis(pl.LightningModule):
     """Shows each batch to every analysis, so that one pass feeds them all; learns nothing."""
 
@@ -134,7 +143,7 @@ class HeadAnalysis(pl.LightningModule):
         super().__init__()
         if not analyses:
             raise ConfigError("analyses=[]: name at least one.")
-        self.analyses = nn.ModuleDict({name: build(facts) for name, build in analyses.items()})
+        self.analyses = nn.ModuleDict({name: built(name, build, facts) for name, build in analyses.items()})
         self.found = Findings()
 
     def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:

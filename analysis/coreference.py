@@ -64,7 +64,7 @@ class CoreferenceHeads(Analysis):
             {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
             | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
             | {"low": float(low[row, 0]), "high": float(high[row, 0])}
-            | {"held_out": self._held_out(row) if row in chosen.values() else None}
+            | {"held_out": self._held_out(row) if row in chosen.values() else None, "n": int(count[0])}
             for name, row in rows.items()
         ]
         intervals = [
@@ -87,7 +87,9 @@ class CoreferenceHeads(Analysis):
             if count[index]
         )
         metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
-        return Findings(metrics, {"coreference": table, "coreference_intervals": intervals}, heads)
+        mentions = ", ".join(f"{int(number):,} {column}" for column, number in zip(COLUMNS, count, strict=True))
+        tables = {"coreference": table, "coreference_intervals": intervals}
+        return Findings(metrics, tables, heads, notes={"coreference": [f"mentions (n): {mentions}"]})
 
     def _best(self, counting: int) -> int:
         """The row of the best head over all mentions."""

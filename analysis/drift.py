@@ -4,11 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.base import Analysis, Unsuitable, flat_maps
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError
 
 COSINE = Quantity(
     "cosine",
@@ -32,7 +31,7 @@ class HeadDrift(Analysis):
     def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
         if not facts.tuned:
-            raise ConfigError("analyses: HeadDrift needs a second model; name its folder with tuned.name=.")
+            raise Unsuitable("needs a second model; name its folder with tuned.name=.")
         self.replicates, self.seed = require_replicates(replicates), seed
         maps = self.layers * self.heads
         self.add_sum("total", maps)
@@ -52,7 +51,9 @@ class HeadDrift(Analysis):
         means = self.total / self.inputs
         low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
         by_layer = means.reshape(self.layers, self.heads).mean(1).tolist()
-        rows = [{"layer": layer, "mean_cosine": value} for layer, value in enumerate(by_layer, start=1)]
+        rows = [
+            {"layer": layer, "mean_cosine": value, "n": int(self.inputs)} for layer, value in enumerate(by_layer, start=1)
+        ]
         values = HeadValues(
             COSINE,
             value=self.grid(means),

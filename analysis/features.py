@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.base import Analysis, Unsuitable, flat_maps
 from headscope.analysis.links import largest, link_attention, link_ends
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
-from headscope.errors import ConfigError
+from headscope.errors import require_least
 
 SECTION = Section("features", "linguistic features", prefix="features:")  # surface patterns have attention_to_cls too
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
@@ -29,16 +29,19 @@ TUNED, CHANGE = "tuned_", "change_"
 
 class FeatureAttention(Analysis):
     """Per input the attention that a feature's token gets, the largest where there are several; averaged over the inputs
-    that have the feature. With a second model, its values and the differences too."""
+    that have the feature. With a second model, its values and the differences too.
+
+    The table names the highest head of a quantity that at least `min_count` inputs have: of fewer, it is chance."""
 
     kind = ("glue", "treebank_tokens")
     total: Tensor
     inputs: Tensor
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, min_count: int = 30) -> None:
         super().__init__(facts)
         if not facts.features:
-            raise ConfigError("analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.")
+            raise Unsuitable("needs features; name a spaCy pipeline with parser=.")
+        self.min_count = require_least("analyses.features.min_count", min_count)
         self.models = ("", TUNED) if facts.tuned else ("",)
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
@@ -66,15 +69,19 @@ class FeatureAttention(Analysis):
             for name, (mean, count) in grids.items()
             if count
         }
-        return Findings(tables={"features": rows}, heads=heads)
+        named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
+        none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
+        return Findings(tables={"features": rows}, heads=heads, notes={"features": [named + none]})
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
         first = means.shape[2] - self.heads if name in FROM_CLS else 0
-        best = first + int(means[0, quantity, first:].argmax())
+        best = head_at(first + int(means[0, quantity, first:].argmax()), self.heads)
         values = means[:, quantity, first:].mean(1).tolist()
-        row = {"quantity": name, "mean": values[0], "highest_head": head_at(best, self.heads)}
-        return row | ({"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}) | {"n": count}
+        layer = f"{self.layers}, the last" if first else "all"
+        row = {"quantity": name, "layer": layer, "mean": values[0]}
+        row |= {"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}
+        return row | {"highest_head": best if count >= self.min_count else None, "n": count}
 
 
 def meaning(name: str) -> Quantity:

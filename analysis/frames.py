@@ -1,5 +1,7 @@
 """Frame-semantic links by single heads (Kovaleva, section 4.2): from a target to its core elements and back."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -10,6 +12,7 @@ from headscope.analysis.links import largest, link_attention, link_ends
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.errors import require_least
 
 SECTION = Section("frames", "frame semantics")
 DIRECTIONS = ("target_to_element", "element_to_target")
@@ -33,7 +36,10 @@ QUANTITIES = {
 
 
 class FrameHeads(DrawsMaps):
-    """Per input the largest attention among the linked token pairs; averaged over inputs. The highest heads are marked."""
+    """Per input the largest attention among the linked token pairs; averaged over inputs.
+
+    The heads above a percentile are marked where there are at least `min_count` inputs: of fewer, they are chance.
+    """
 
     kind = "frames"
     total: Tensor
@@ -41,8 +47,11 @@ class FrameHeads(DrawsMaps):
     resampled_total: Tensor
     resampled_inputs: Tensor
 
-    def __init__(self, facts: Facts, percentile: float = 99.0, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(
+        self, facts: Facts, percentile: float = 99.0, min_count: int = 30, replicates: int = 500, seed: int = 0
+    ) -> None:
         super().__init__(facts)
+        self.min_count = require_least("analyses.frames.min_count", min_count)
         self.percentile, self.replicates, self.seed = percentile, require_replicates(replicates), seed
         self.filters = facts.filters
         maps = self.layers * self.heads
@@ -64,6 +73,7 @@ class FrameHeads(DrawsMaps):
     def compute(self) -> Findings:
         means = (self.total / self.inputs).cpu()
         low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
+        inputs = int(self.inputs)
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {
@@ -72,9 +82,11 @@ class FrameHeads(DrawsMaps):
                 "score": float(means[d, index]),
                 "low": float(low[part][index]),
                 "high": float(high[part][index]),
+                "n": inputs,
             }
             for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
             for index in (means[d] > marks[d]).nonzero().flatten().tolist()
+            if inputs >= self.min_count
         ]
         rows.sort(key=lambda row: -row["score"])
         return Findings(
@@ -83,7 +95,7 @@ class FrameHeads(DrawsMaps):
             tables={
                 "marked": rows,
                 "filters": [{"targets": reason, "removed": count} for reason, count in self.filters.items()]
-                + [{"targets": "left", "removed": int(self.inputs)}],
+                + [{"targets": "left", "removed": inputs}],
             },
             heads=by_name(
                 HeadValues(
@@ -95,8 +107,15 @@ class FrameHeads(DrawsMaps):
                 )
                 for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
             ),
+            notes={"marked": [self._what_is_marked(rows)]},
             drawings={"example_maps": self._example_maps({row["head"] for row in rows})},
         )
+
+    def _what_is_marked(self, rows: Sequence[Row]) -> str:
+        least = f"at least {self.min_count} targets (analyses.frames.min_count)"
+        if rows:
+            return f"marked: above the {self.percentile:g}th percentile of all heads, of {least}"
+        return f"no head is marked: that asks for {least}, found {int(self.inputs)}"
 
     def _example_maps(self, heads: set[str]) -> list[Row]:
         """The first input's map of each marked head."""

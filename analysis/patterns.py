@@ -11,7 +11,7 @@ from headscope.analysis.base import Analysis, flat_maps
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.patterns.labels import CLASSES
+from headscope.data_modules.patterns.labels import CLASSES, one_class_notes
 from headscope.errors import ConfigError, InputError
 
 SECTION = Section("patterns", "attention patterns")
@@ -97,14 +97,17 @@ class PatternShares(Analysis):
             for m, model in enumerate(self.models)
         ]
         means = shares.reshape(len(self.models), len(OUTCOMES), self.layers, self.heads).mean(-1)
+        names = [model.rstrip("_") or "model" for model in self.models]
+        rows = layer_rows(means, names, int(self.inputs))
         return Findings(
             metrics={
                 f"{model}{name}": 100 * float(means[m, n].mean())
                 for m, model in enumerate(self.models)
                 for n, name in enumerate(OUTCOMES)
             },
-            tables={"patterns_by_layer": layer_rows(means, [model.rstrip("_") or "model" for model in self.models])},
+            tables={"patterns_by_layer": rows},
             heads=by_name(heads),
+            notes={"patterns_by_layer": uniform_notes([row for row in rows if row["layer"] == "all"])},
         )
 
 
@@ -134,33 +137,41 @@ def pattern_confidence(model: str) -> Quantity:
     )
 
 
-def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str]) -> list[Row]:
-    """The shares of each layer's maps, in percent; then those of all layers."""
+def layer_rows(means: Float[Tensor, "model outcome layer"], models: list[str], inputs: int) -> list[Row]:
+    """The shares of each layer's maps, in percent, with the number of inputs; then those of all layers."""
     rows = []
     for model, shares in zip(models, 100 * means, strict=True):
         whole = {str(n): column for n, column in enumerate(shares.unbind(1), start=1)} | {"all": shares.mean(1)}
         rows += [
-            {"model": model, "layer": layer, **dict(zip(OUTCOMES, column.tolist(), strict=True))}
+            {"model": model, "layer": layer, **dict(zip(OUTCOMES, column.tolist(), strict=True)), "n": inputs}
             for layer, column in whole.items()
         ]
     return rows
 
 
+def uniform_notes(rows: Sequence[Row]) -> list[str]:
+    """A line for each row of shares of all maps, of a task or a model, in which nearly all are of one class."""
+    notes = []
+    for row in rows:
+        maps = "the maps" if row["model"] == "model" else "the fine-tuned model's maps"
+        maps += f" of {row['task']}" if "task" in row else ""
+        notes += one_class_notes({name: row[name] / 100 for name in OUTCOMES}, "the classifier", maps)
+    return notes
+
+
 def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
     """Several tasks as one (Figure 2): the shares of all maps of each task and model, and those of each layer."""
     by_layer = [{"task": part.value, **row} for part in parts for row in part.results.tables["patterns_by_layer"]]
-    whole = [{key: row[key] for key in ("task", "model", *OUTCOMES)} for row in by_layer if row["layer"] == "all"]
-    inputs = {part.value: part.results.provenance.examples["test"] for part in parts}
+    whole = [{key: row[key] for key in ("task", "model", *OUTCOMES, "n")} for row in by_layer if row["layer"] == "all"]
     published = {part.value: part.results.provenance.config["published"].get("test/heterogeneous") for part in parts}
-    rows = [
-        {**row, "inputs": inputs[row["task"]], "heterogeneous, published bound": published[row["task"]]} for row in whole
-    ]
+    rows = [{**row, "heterogeneous, published bound": published[row["task"]]} for row in whole]
     names = {"model": "", "tuned": "tuned "}
     meanings = {name: quantity for part in parts for name, quantity in part.results.quantities.items()}
     return Findings(
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
+        notes=dict.fromkeys(("summary", "patterns_by_layer"), uniform_notes(rows)),
     )
 
 

@@ -105,6 +105,7 @@ class RelationHeads(DrawsMaps):
                 ),
             },
             tables={"relation_heads": rows},
+            notes={"relation_heads": [self._which_relations(rows)]},
             heads=by_name(
                 HeadValues(
                     governor_found(name, direction),
@@ -119,6 +120,10 @@ class RelationHeads(DrawsMaps):
             ),
             drawings={"attention_lines": self._drawings(rows)},
         )
+
+    def _which_relations(self, rows: Sequence[Row]) -> str:
+        least = f"of at least {self.min_count} words (analyses.relations.min_count)"
+        return f"relations {least}" if any(row["relation"] != ALL for row in rows) else f"no relation is {least}"
 
     def _least(self, index: int) -> int:
         return 1 if self.names[index] == ALL else max(1, self.min_count)

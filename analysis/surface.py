@@ -69,7 +69,7 @@ class SurfacePatterns(InputMeans):
                 "heads_mostly_next": int((means["attention_to_next"] > 0.5).sum()),
                 "cls_entropy_last_layer": float(means["cls_entropy"][-1].mean()),
             },
-            tables={"checks": published_sentences(means)},
+            tables={"checks": [{**row, "n": int(self.inputs.max())} for row in published_sentences(means)]},
             heads=self.head_values(),
         )
 

@@ -31,7 +31,8 @@ from headscope.finetune.weighted_scores import main_score, resampled
 log = logging.getLogger(__name__)
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
-SHOWN_ENDS = 5
+SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either end
+CHANCE = (100 - (LEVEL[1] - LEVEL[0])) / 100  # of the units that make no difference, the share whose interval excludes 0
 
 
 SECTION = Section("ablation", "disabling heads")
@@ -179,16 +180,19 @@ class DisableSweep(pl.LightningModule):
                 "change": float(found["changes"][index]),
                 "low": float(found["low"][index]),
                 "high": float(found["high"][index]),
+                "n": found["examples"],
             }
             | ({"deviation_over_checkpoints": float(found["deviation"][index])} if found["deviation"] is not None else {})
             for index, name in enumerate(names)
         ]
         rows.sort(key=lambda row: -row["change"])
-        ends = rows if len(rows) <= 2 * SHOWN_ENDS else rows[:SHOWN_ENDS] + rows[-SHOWN_ENDS:]
+        differing = [row for row in rows if row["low"] > 0 or row["high"] < 0]
+        ends = differing if len(differing) <= 2 * SHOWN_ENDS else differing[:SHOWN_ENDS] + differing[-SHOWN_ENDS:]
         tables = {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
+        note = [how_many_differ(len(differing), len(rows), self.units)]
         if self.units == "layers":
-            return Findings(tables={**tables, "layers": self._layers()})
-        return Findings(tables=tables, heads=by_name(self._head_values()))
+            return Findings(tables={**tables, "layers": self._layers()}, notes={"best_and_worst": note, "layers": note})
+        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note})
 
     def _facts(self) -> Row:
         return {
@@ -196,6 +200,8 @@ class DisableSweep(pl.LightningModule):
             "how": self.how,
             "metric": self.task.metrics[0],
             "baseline": self.found["baseline"],
+            "n": self.found["examples"],
+            "importance_rank_correlation": self._metrics().get("importance_rank_correlation"),
             "checkpoints": len(self.models),
             "path": "fast" if all(map(is_fast, self._each())) else "one full pass each",
         }
@@ -223,6 +229,13 @@ class DisableSweep(pl.LightningModule):
         )
         if self.found["importance"] is not None:
             yield HeadValues(IMPORTANCE, self.found["importance"].reshape(shape).tolist())
+
+
+def how_many_differ(count: int, of: int, units: str) -> str:
+    """How many heads or layers change the score by more than their interval, beside how many would by chance."""
+    if not count:
+        return f"no {units.removesuffix('s')} differs from the baseline beyond its 95 % interval"
+    return f"{count} of {of} {units} differ from the baseline beyond their 95 % interval ({CHANCE * of:.1f} would by chance)"
 
 
 def stored_parts(file: Path, device: torch.device) -> dict[str, Tensor] | None:

@@ -180,13 +180,17 @@ class HeadValues:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a module found: named numbers, tables, per-head quantities by name, data of drawings, and files of rows."""
+    """What a module found: named numbers, tables, per-head quantities by name, data of drawings, and files of rows.
+
+    `notes` are the lines to say beneath a table, by its name: what is in it and what is not, or why it is empty.
+    """
 
     metrics: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
     heads: Mapping[str, HeadValues] = field(default_factory=dict[str, HeadValues])
     drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
     files: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def head_rows(self) -> list[Row]:
         """The rows of heads.csv."""
@@ -241,7 +245,7 @@ class Provenance(Source):
 class RunResults:
     """What results.json holds. `quantities` explains the names in heads.csv; `runs` are the folders of runs inside.
 
-    `files` are the checksums of what else the run left and others may read.
+    `files` are the checksums of what else the run left and others may read; `notes` are the lines beneath tables.
     """
 
     experiment: str
@@ -252,6 +256,7 @@ class RunResults:
     drawings: Mapping[str, Sequence[Row]] = field(default_factory=dict[str, Sequence[Row]])
     runs: Mapping[str, str] = field(default_factory=dict[str, str])
     files: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def to_json(self) -> dict[str, Any]:
         """Plain content for JSON; numbers that are not defined become null."""
@@ -263,7 +268,7 @@ class RunResults:
             "drawings": defined(self.drawings),
             "provenance": defined(asdict(self.provenance)),
         }
-        optional = {"runs": dict(self.runs), "files": dict(self.files)}
+        optional = {"runs": dict(self.runs), "files": dict(self.files), "notes": defined(self.notes)}
         return content | {name: value for name, value in optional.items() if value}
 
     @classmethod
@@ -280,6 +285,7 @@ class RunResults:
             drawings=content.get("drawings", {}),
             runs=content.get("runs", {}),
             files=content.get("files", {}),
+            notes=content.get("notes", {}),
         )
 
 

@@ -52,6 +52,13 @@ def require_choice(key: str, value: object, choices: Iterable[str]) -> None:
         raise ConfigError(f"{key}={value}: expected {', '.join(most)} or {last}.")
 
 
+def require_least(key: str, value: int, least: int = 1) -> int:
+    """The value of a key that counts something; refuses fewer than the least."""
+    if value < least:
+        raise ConfigError(f"{key}={value}: expected at least {least}.")
+    return value
+
+
 def require_limit(limit: object) -> None:
     """Refuse a number of examples that is none."""
     if limit is not None and (not isinstance(limit, int) or limit < 1):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ class FinishedRun:
     folder: Path
     results: RunResults
     heads: Mapping[str, Cells]
+    counts: Mapping[str, int]  # of each quantity, the fewest inputs or words that a head's value is of, where known
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
@@ -45,10 +47,13 @@ def open_finished(label: str, folder: Path) -> FinishedRun | None:
     if (results := finished_results(folder)) is None:
         return None
     cells: dict[str, Cells] = {}
+    counts: dict[str, int] = {}
     for row in read_heads(folder):
         value = float(row["value"]) if row["value"] else None
         cells.setdefault(row["quantity"], {})[int(row["layer"]), int(row["head"])] = value
-    return FinishedRun(label, folder, results, cells)
+        if row["n"]:
+            counts[row["quantity"]] = min(int(float(row["n"])), counts.get(row["quantity"], sys.maxsize))
+    return FinishedRun(label, folder, results, cells, counts)
 
 
 def unique_labels(folders: Sequence[Path]) -> list[str]:
@@ -148,7 +153,8 @@ def agreement_rows(runs: Sequence[FinishedRun], quantities: Sequence[str]) -> li
                 for head, value in first.heads[quantity].items()
                 if value is not None and (after := run.heads[quantity][head]) is not None
             }
-            rows.append({"quantity": quantity, "run": run.label, **agreement(pairs)})
+            counts = [one.counts[quantity] for one in (first, run) if quantity in one.counts]
+            rows.append({"quantity": quantity, "run": run.label, **agreement(pairs), "n": min(counts, default=None)})
     return [{key: value for key, value in row.items() if key != "run"} for row in rows] if len(runs) == 2 else rows
 
 

@@ -2,34 +2,40 @@
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headscope.contracts import Facts, Provenance, Row, RunResults, Source
+from headscope.contracts import Facts, Provenance, Quantity, Row, RunResults, Source
 from headscope.reports.evidence import sample_notes
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
 NOTHING = "–"
-KEPT = ("published", "n")  # columns that go last, wherever they stand
+KEPT = ("published", "n", "inputs")  # columns that go last, wherever they stand
 FRAME = 3  # characters that a column takes beside its content: the space on both sides, and a line
 MOST_DECIMALS = 6
 LONGEST_WORD = 16  # of a text, where a longer one is broken
-SHORT = {
+HEADINGS = {
     "accuracy": "acc.",
     "baseline": "base",
-    "dependent_to_head": "dep→head",
-    "head_to_dependent": "head→dep",
     "direction": "way",
-    "held_out": "held out",
     "p_holm": "p Holm",
     "overrides": "what differs",
+    "importance_rank_correlation": "rank correlation of gradients",
+    "deviation_over_checkpoints": "deviation over checkpoints",
+    "heterogeneous, published bound": "published bound",
 }
+WAYS = {"dependent_to_head": "dep→head", "head_to_dependent": "head→dep"}
+WAYS |= {"target_to_element": "target→element", "element_to_target": "element→target"}
+NAMES = ("class", "label", "role")  # columns of names that the program gave, and not of files, runs or keys
+PLAIN = re.compile(r"[\w./:@+-]+")  # what Hydra reads as it stands
 
 
 def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = (), part: bool = False) -> None:
@@ -39,20 +45,29 @@ def show(results: RunResults, folder: Path, closing_lines: Sequence[str] = (), p
     """
     console = paper()
     for name, columns in results.provenance.config["show"].items():
-        if columns and (rows := results.tables.get(name)):
+        if columns:
             title = results.experiment if name == "summary" else name.replace("_", " ")
-            print_table(console, title, rows, list(rows[0]) if columns == "all" else columns)
+            rows, notes = results.tables.get(name), results.notes.get(name, ())
+            if rows:
+                rows = readable(rows, results.quantities)
+                columns, alike = apart(rows, list(rows[0]) if columns == "all" else columns)
+                print_table(console, title, rows, columns)
+                notes = [*alike, *notes]
+            for note in notes:
+                say(console, note if rows else f"{title}: {note}")
     for line in caption(results.provenance):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        say(console, line)
     # In the order in which the configuration names them, those that matter first.
     figures = sorted((folder / "figures").glob("*.png"), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for figure in figures[:MOST_FIGURES]:
-        console.print(f"figure: {figure}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"figure: {figure}")
     if more := figures[MOST_FIGURES:]:
-        console.print(f"and {len(more)} more in {folder / 'figures'}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"and {len(more)} more in {folder / 'figures'}")
     for line in closing_lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        say(console, line)
     if not part:
+        for command in next_commands(results.provenance.config.get("next") or (), folder):
+            say(console, f"next: {command}")
         print(folder / "results.json", flush=True)
 
 
@@ -61,7 +76,7 @@ def announce(experiment: str, facts: Facts, source: Source) -> None:
     task = f" {facts.task}" if facts.task else ""
     heads = f" ({facts.layers} × {facts.heads} heads)" if facts.layers else ""
     line = f"{experiment}{task}: {source.encoder['name']}{heads} on {data_of(source)}"
-    Console(stderr=True).print(line, soft_wrap=True, highlight=False, markup=False)
+    say(Console(stderr=True), line)
 
 
 def data_of(source: Source) -> str:
@@ -69,6 +84,32 @@ def data_of(source: Source) -> str:
     names = [Path(file).name for file in source.data]
     files = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
     return f"{files} ({', '.join(f'{count:,} {part}' for part, count in source.examples.items())})"
+
+
+def say(console: Console, line: str) -> None:
+    """A line as it stands, however long: whoever copies a path or a command gets it whole."""
+    console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def next_commands(commands: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
+    """The commands that go on from a run, each given by its keys and values, as lines to paste.
+
+    A key without a value, or false, is left out; so is a command that reads what this run did not leave in its folder.
+    """
+    lines = []
+    for keys in commands:
+        given = {key: str(value) for key, value in keys.items() if value is not None and value is not False}
+        left = [Path(value) for value in given.values() if value.startswith(f"{folder}/")]
+        if all(path.exists() for path in left):
+            words = [f"{key}={value if PLAIN.fullmatch(value) else quoted(value)}" for key, value in given.items()]
+            lines.append(shlex.join(["python", "train.py", *words]))
+    return lines
+
+
+def quoted(text: str) -> str:
+    """The text as a value in Hydra's grammar, whatever it contains."""
+    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def paper() -> Console:
@@ -82,7 +123,7 @@ def print_table(console: Console, title: str, rows: Sequence[Row], columns: Sequ
     table, left_out = table_of(title, rows, columns, console.width)
     console.print(table)
     if left_out:
-        console.print(without_room(left_out), soft_wrap=True, highlight=False, markup=False)
+        say(console, without_room(left_out))
 
 
 def caption(provenance: Provenance) -> list[str]:
@@ -103,10 +144,42 @@ def caption(provenance: Provenance) -> list[str]:
 # Tables: the numbers of a column alike, and the columns that a width has room for
 
 
+def readable(rows: Sequence[Row], quantities: Mapping[str, Quantity]) -> list[Row]:
+    """The rows as people say them: a quantity by its label, a metric without its part where all are of the same."""
+    parts = {str(row["metric"]).partition("/")[0] for row in rows if "metric" in row}
+    return [
+        {**row}
+        | ({"quantity": quantities[row["quantity"]].label} if row.get("quantity") in quantities else {})
+        | ({"metric": metric_text(str(row["metric"]), len(parts) > 1)} if row.get("metric") else {})
+        for row in rows
+    ]
+
+
+def metric_text(metric: str, several: bool) -> str:
+    """`test/uas_without_root` as words, with the part of the data where there are several."""
+    part, slash, name = metric.rpartition("/")
+    return name.replace("_", " ") + (f" ({part})" if slash and several else "")
+
+
+def apart(rows: Sequence[Row], columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns that tell rows apart or have numbers; the words that all rows share are a line, said once."""
+    shared = {
+        column: row_text
+        for column in columns
+        if len(rows) > 1 and isinstance(row_text := rows[0].get(column), str)
+        if all(row.get(column) == row_text for row in rows)
+    }
+    told = [f"{_heading(column)} {WAYS.get(text, text)}" for column, text in shared.items() if column != text]
+    left = [column for column in columns if column not in shared]
+    return left or list(columns), [f"in all rows: {'; '.join(told)}"] if left and told else []
+
+
 def column_texts(name: str, values: Sequence[object]) -> list[str]:
     """The cells of a column: counts whole, other numbers with the same decimals, p-values as they are reported."""
     if name == "p" or name.startswith("p_"):
         return ["< 0.001" if isinstance(value, float) and value < 0.001 else _text(value, 3) for value in values]
+    if name in NAMES:
+        values = [value.replace("_", " ") if isinstance(value, str) else value for value in values]
     decimals = _decimals([abs(value) for value in values if isinstance(value, float)])
     return [_text(value, decimals) for value in values]
 
@@ -123,7 +196,7 @@ def _text(value: object, decimals: int) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return SHORT.get(str(value), str(value))
+        return WAYS.get(str(value), str(value))
     if isinstance(value, int):
         return f"{value:,}"
     least = 10**-decimals
@@ -170,7 +243,7 @@ def _is_text(rows: Sequence[Row], column: str) -> bool:
 
 
 def _heading(column: str) -> str:
-    return SHORT.get(column, column.replace("_", " "))
+    return HEADINGS.get(column, column.replace("_", " "))
 
 
 def _least_width(column: str, texts: Sequence[str], words: bool) -> int:

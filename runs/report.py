@@ -154,6 +154,7 @@ class OpenRun:
             quantities={name: values.quantity for name, values in findings.heads.items()},
             drawings=defined(findings.drawings),
             runs=runs or {},
+            notes=findings.notes,
         )
         if is_first_process():
             figures = [instantiate(one, _partial_=True) for one in (self.cfg.get("figures") or {}).values() if one]

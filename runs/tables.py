@@ -105,6 +105,7 @@ def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, A
                 "ours": metrics[metric],
                 "published": rows[part.row].get("published", published),
                 "metric": metric,
+                "inputs": part.results.provenance.examples.get("test"),
             }
             | {name.removeprefix("test/"): metrics.get(name) for name in columns}
         )

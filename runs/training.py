@@ -63,7 +63,7 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     findings = module.findings()
     metrics = with_counts(metrics, findings.metrics)
     stop_if_told()
-    tables = {"summary": summary(metrics, cfg), **with_published(findings.tables, cfg.published.tables)}
+    tables = {"summary": summary(metrics, cfg, source.examples), **with_published(findings.tables, cfg.published.tables)}
     return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
 
 
@@ -156,9 +156,12 @@ def validation_score(trainer: pl.Trainer) -> dict[str, float | None]:
     return {} if score is None else {checkpoint.monitor: number(score)}
 
 
-def summary(metrics: Mapping[str, float | None], cfg: DictConfig) -> list[Row]:
-    """Our figures beside the published ones."""
-    return [{"metric": name, "ours": value, "published": cfg.published.get(name)} for name, value in metrics.items()]
+def summary(metrics: Mapping[str, float | None], cfg: DictConfig, examples: Mapping[str, int]) -> list[Row]:
+    """Our figures beside the published ones, and the number of inputs of the part of the data that they are of."""
+    return [
+        {"metric": name, "ours": value, "published": cfg.published.get(name), "inputs": examples.get(name.partition("/")[0])}
+        for name, value in metrics.items()
+    ]
 
 
 def with_published(tables: Mapping[str, Sequence[Row]], published: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Row]]:

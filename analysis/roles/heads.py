@@ -15,7 +15,7 @@ from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, 
 from headscope.analysis.statistics import CORRECTIONS
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError, require_choice
+from headscope.errors import ConfigError, require_choice, require_least
 
 SieveFunction = Callable[[Mapping[str, Tensor], Tensor, list[str]], Tensor]
 # The released code divides by the whole window also at the edges, and multiplies block by the row's entropy.
@@ -46,6 +46,7 @@ class HeadRoles(Analysis):
         distribution: str = "normal",
         correction: str = "none",
         permutations: int = 19,
+        min_count: int = 30,
         released: bool = False,
         seed: int = 0,
     ) -> None:
@@ -58,6 +59,7 @@ class HeadRoles(Analysis):
             raise ConfigError(f"analyses.roles.level={level}: expected a number between 0 and 1.")
         if permutations < 0:
             raise ConfigError(f"analyses.roles.permutations={permutations}: expected 0 or more.")
+        self.min_count = require_least("analyses.roles.min_count", min_count)
         self.sieves, self.relations = dict(sieves), list(facts.relations)
         self.tau, self.level, self.correction = tau, level, correction
         self.permutations, self.seed = permutations, seed
@@ -116,6 +118,7 @@ class HeadRoles(Analysis):
                 "assigned": self._assigned_rows(assigned),
                 "change_by_third": self._change_rows(scores, defined, order),
             },
+            notes={"roles": [f"highest head: of at least {self.min_count} inputs (analyses.roles.min_count)"]},
             heads=self._head_values(means, deviations, counts, corrected, permuted, shuffled, assigned, tau),
         )
 
@@ -146,15 +149,15 @@ class HeadRoles(Analysis):
     def _role_rows(self, assigned: np.ndarray, means: np.ndarray, counts: np.ndarray, permuted: np.ndarray) -> list[Row]:
         rows = []
         for index, name in enumerate(self.sieves):
-            tested = counts[index] > 1
+            tested, enough = counts[index] > 1, counts[index] >= self.min_count
             rows.append(
                 {
                     "role": name,
                     "heads": int(assigned[index].sum()) if tested else None,
                     "share": float(100 * assigned[index].mean()) if tested else None,
                     "mean_score": float(means[index].mean()) if tested else None,
-                    "highest": float(means[index].max()) if tested else None,
-                    "highest_head": head_at(int(means[index].argmax()), self.heads) if tested else None,
+                    "highest": float(means[index].max()) if enough else None,
+                    "highest_head": head_at(int(means[index].argmax()), self.heads) if enough else None,
                     "above_permuted": int((permuted[index] <= self.level).sum()) if tested else None,
                     "n": int(counts[index]),
                 }
@@ -184,7 +187,7 @@ class HeadRoles(Analysis):
         if not self.compared:
             return []
         tuned_means, _, _ = moments(joined(self.tuned)[order].double().numpy(force=True), defined)
-        means, _, _ = moments(scores, defined)
+        means, _, counts = moments(scores, defined)
         change = (tuned_means - means).reshape(len(self.sieves), self.layers, self.heads)
         parts = np.array_split(np.arange(self.layers), 3)
         return [
@@ -193,6 +196,7 @@ class HeadRoles(Analysis):
                 third: float(change[n][part].mean()) if len(part) else None
                 for third, part in zip(THIRDS, parts, strict=True)
             }
+            | {"n": int(counts[n])}
             for n, name in enumerate(self.sieves)
         ]
 

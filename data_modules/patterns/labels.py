@@ -6,7 +6,7 @@ layer and head (from 1); then the label, empty where none was given yet, and the
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,15 @@ from headscope.files import write_atomically
 
 CLASSES = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
 SPLITS = ("train", "val")
+NEARLY_ALL = 0.95  # of the maps: a classifier that calls so many alike tells nothing of them
+
+
+def one_class_notes(shares: Mapping[str, float], classifier: str, maps: str) -> list[str]:
+    """A line that says so where a classifier calls nearly all maps the same; `shares` are those of each class, of 1."""
+    name, share = max(shares.items(), key=lambda item: item[1])
+    if share < NEARLY_ALL:
+        return []
+    return [f"{classifier} calls {100 * share:.1f} % of {maps} {name.replace('_', ' ')}: it does not tell these maps apart"]
 
 
 @dataclass(frozen=True, order=True)

@@ -17,6 +17,7 @@ from headscope.probes.patterns.scores import (
     pattern_scores,
     prediction_rows,
     reliability_rows,
+    uniform_notes,
 )
 
 
@@ -32,6 +33,7 @@ class PatternClassifier(Probe):
         self.agreement = agreement_rows(self.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
         self.tables: dict[str, list[Row]] = {}
+        self.notes: list[str] = []
 
     @abstractmethod
     def logits(self, batch: AttentionBatch) -> Float[Tensor, "batch class"]:
@@ -57,7 +59,8 @@ class PatternClassifier(Probe):
         if self.trainer.testing:
             names = [self.names[index] for index in indices.tolist()]
             self.tables["predictions"] = prediction_rows(names, labels, logits, self.classes)
+        self.notes = uniform_notes("the classifier", logits, self.classes)
         return pattern_scores(logits, labels, temperature)
 
     def findings(self) -> Findings:
-        return Findings(tables=self.tables)
+        return Findings(tables=self.tables, notes={"classes": self.notes})

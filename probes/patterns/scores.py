@@ -9,6 +9,7 @@ from torchmetrics import Metric
 from torchmetrics.functional import accuracy, calibration_error, cohen_kappa, confusion_matrix, f1_score, precision, recall
 
 from headscope.contracts import Row
+from headscope.data_modules.patterns.labels import one_class_notes
 
 BINS = 10
 TEMPERATURES = (0.2, 5.0, 161)  # from, to, how many
@@ -130,3 +131,9 @@ def agreement_rows(pairs: Sequence[tuple[str, str]], classes: Sequence[str]) -> 
         "maps labelled twice": len(pairs),
     }
     return [{"what": what, "value": value} for what, value in rows.items()]
+
+
+def uniform_notes(classifier: str, logits: Float[Tensor, "map class"], classes: Sequence[str]) -> list[str]:
+    """A line where a classifier gives nearly all maps one class."""
+    shares = torch.bincount(logits.argmax(1), minlength=len(classes)) / max(1, len(logits))
+    return one_class_notes(dict(zip(classes, shares.tolist(), strict=True)), classifier, "the labelled maps")

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from headscope.contracts import ChildRun, Findings, Row
 from headscope.data_modules.patterns.labels import CLASSES
-from headscope.probes.patterns.scores import best_temperature, class_rows, confusion_rows, pattern_scores, reliability_rows
+from headscope.probes.patterns.scores import (
+    best_temperature,
+    class_rows,
+    confusion_rows,
+    pattern_scores,
+    reliability_rows,
+    uniform_notes,
+)
 
 PUBLISHED = 0.86
 Fold = tuple[Tensor, Tensor]  # logits (map, class) and labels (map) of what a run was tested on
@@ -46,6 +53,7 @@ def joined_folds(parts: Sequence[ChildRun], network: str) -> Findings:
             "agreement": agreement,
             "predictions": [row for part in parts if part.row == network for row in part.results.tables["predictions"]],
         },
+        notes={"summary": [note for name, own in folds.items() for note in uniform_notes(name, pooled(own)[0], CLASSES)]},
     )
 
 
@@ -78,4 +86,5 @@ def summary_row(name: str, folds: Sequence[Fold]) -> Row:
         **spread,
         "accuracy": float(together["accuracy"]),
         "folds": len(folds),
+        "n": sum(len(labels) for _, labels in folds),
     }

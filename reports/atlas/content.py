@@ -239,8 +239,9 @@ def fact_rows(model: Model, facts: Sequence[Mapping[str, str]]) -> list[Row]:
 def extreme(measured: Sequence[Measured], pattern: str, pick: str, least: int = 1) -> Row | None:
     """The head with the highest or lowest value, of at least so many words, among the quantities that a pattern names."""
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".+"))
-    cells = [
+    cells: list[Row] = [
         {"head": head_of(row), "quantity": one.quantity.label, "value": float(row["value"])}
+        | {"n": int(float(row["n"])) if row["n"] else None}
         for one in measured
         if wanted.fullmatch(one.name)
         for row in one.rows

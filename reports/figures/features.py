@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from headscope.contracts import Row, RunResults
+from headscope.reports.evidence import FEW
 from headscope.reports.figures.drawing import (
     Cells,
     Sheet,
@@ -35,6 +36,7 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
     Special tokens have figures of their own: [CLS] gets far more than any word, and would leave words no colours.
     """
     cells = cells_by_quantity(heads)
+    counts = {row["quantity"]: row["n"] for row in heads if row.get("n") is not None}
     for prefix, title in GROUPS.items():
         for special in (False, True):
             own = {model: chosen(cells, model + prefix, special) for model in MODELS}
@@ -45,7 +47,17 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
                     values = [value for some in compared for grid in some.values() for value in grid.values()]
                     about = title.format("special tokens" if special else "linguistic features") + MODELS[model]
                     name = f"features_{'special_' if special else ''}{model}{prefix}".rstrip("_")
-                    yield name, panels_of(results, grids, about, values, change=model == "change_")
+                    notes = notes_of(model + prefix, {quantity: counts.get(quantity) for quantity in grids})
+                    yield name, panels_of(results, grids, about, values, notes, change=model == "change_")
+
+
+def notes_of(group: str, counts: Mapping[str, int | None]) -> list[str]:
+    """What a figure and the table must not be taken to contradict each other in, and which panels few inputs are behind."""
+    notes = ["The differences have no intervals: none is tested."] if group.startswith("change_") else []
+    if group.endswith("cls_to_"):
+        notes.append("The table of features is about the last layer of these grids.")
+    few = [f"{panel_title(quantity)} ({count})" for quantity, count in counts.items() if count is not None and count < FEW]
+    return [*notes, f"Of fewer than {FEW} inputs: {', '.join(few)}."] if few else notes
 
 
 def chosen(cells: Mapping[str, Cells], prefix: str, special: bool) -> dict[str, Cells]:
@@ -54,7 +66,12 @@ def chosen(cells: Mapping[str, Cells], prefix: str, special: bool) -> dict[str, 
 
 
 def panels_of(
-    results: RunResults, grids: Mapping[str, Cells], title: str, values: Sequence[float | None], change: bool
+    results: RunResults,
+    grids: Mapping[str, Cells],
+    title: str,
+    values: Sequence[float | None],
+    notes: Sequence[str],
+    change: bool,
 ) -> Sheet:
     """A panel for each quantity, all on the scale of the values."""
     layers, heads = shape_of(next(iter(grids.values())))
@@ -64,7 +81,6 @@ def panels_of(
     width = -(-len(grids) // rows)
     cell = min(4.0, (room / width - 5) / heads)
     height = rows * (layers * cell + 7) + 4
-    notes = ["The differences have no intervals: none is tested."] if change else []
     drawn = sheet(results, title, width * (heads * cell + 5) + 24, height, notes)
     panels = drawn.body.subplots(rows, width, squeeze=False, sharex=True, sharey=True)
     scale = scale_of(values, from_zero=True, difference=change)

@@ -120,7 +120,8 @@ def layers_of_tasks(results: RunResults, rows: Sequence[Row]) -> Sheet:
     width = max(1, min(len(panels), int(page_width(results) / max(40.0, room))))
     width = width // models * models or 1  # models of one task side by side
     height = -(-len(panels) // width)
-    drawn = sheet(results, "Patterns by layer", 12 + max(40.0, room) * width, 6 + 46 * height)
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in results.notes.get("patterns_by_layer", ())]
+    drawn = sheet(results, "Patterns by layer", 12 + max(40.0, room) * width, 6 + 46 * height, notes)
     grid = drawn.body.subplots(height, width, squeeze=False, sharey=True)
     for axes in grid.flat[len(panels) :]:
         axes.axis("off")

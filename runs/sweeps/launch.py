@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from headscope.errors import ConfigError, DamagedFile, InputError
 from headscope.files import read_json, write_json
 from headscope.processes import stop_if_told
+from headscope.reports.terminal import quoted
 
 FAILURE = "failed.json"
 JOBS = "jobs.json"  # of all jobs of a sweep
@@ -53,12 +54,6 @@ class Job:
         except DamagedFile as error:
             return str(error)
         return note and note["error"]
-
-
-def quoted(text: str) -> str:
-    """The text as a value in Hydra's grammar, whatever it contains."""
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:

@@ -103,6 +103,11 @@ def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, d
     layer, head = map(int, rows["best head, among mentions"]["head"].split("-"))
     assert found.heads["coreference:all"].value[layer - 1][head - 1] == best
     assert set(COLUMNS) <= set(rows["rules"])
+    grids = {column: found.heads.get(f"coreference:{column}") for column in COLUMNS}
+    counts = {column: int(grid.n[0][0]) if grid else 0 for column, grid in grids.items()}
+    assert counts["all"] == 4
+    assert {row["n"] for row in rows.values()} == {4}
+    assert found.notes == {"coreference": [f"mentions (n): {', '.join(f'{n} {column}' for column, n in counts.items())}"]}
 
 
 def test_two_processes_count_as_one(batch, parts_of, document_facts):

@@ -123,6 +123,7 @@ def test_means_by_layer_and_over_all_heads(compared, glue_facts):
     assert findings.metrics == pytest.approx({"mean_cosine": means.mean(), "least_cosine": means.min()}, abs=1e-6)
     rows = findings.tables["drift_by_layer"]
     assert [row["layer"] for row in rows] == [1, 2]
+    assert {row["n"] for row in rows} == {len(batch.mask)}
     assert [row["mean_cosine"] for row in rows] == pytest.approx(means.mean(1).tolist(), abs=1e-6)
 
 
@@ -152,12 +153,12 @@ def test_two_processes_count_as_one(at, compared, glue_facts):
 
 
 def test_one_model_alone_is_refused(glue_facts):
-    with pytest.raises(ConfigError, match="^analyses: HeadDrift needs a second model; name its folder with tuned.name=.$"):
+    with pytest.raises(ConfigError, match="^needs a second model; name its folder with tuned.name=.$"):
         HeadDrift(replace(glue_facts, tuned=False))
 
 
 def test_other_data_is_refused(glue_facts):
-    with pytest.raises(ConfigError, match="^analyses: HeadDrift needs data=glue, found data of kind segments.$"):
+    with pytest.raises(ConfigError, match="^needs data=glue, found data of kind segments.$"):
         HeadDrift(replace(glue_facts, kind="segments"))
 
 

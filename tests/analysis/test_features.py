@@ -96,8 +96,8 @@ def expected_means(maps, inputs=range(4)):
     return means
 
 
-def found(facts, *batches):
-    metric = FeatureAttention(facts)
+def found(facts, *batches, **options):
+    metric = FeatureAttention(facts, **options)
     for batch in batches:
         metric.update(batch)
     return metric.compute()
@@ -210,11 +210,25 @@ def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glu
 
 def test_the_highest_head_of_a_quantity_over_all_heads(batch, glue_facts):
     expected = expected_means(batch.maps)
-    for row in found(glue_facts, batch).tables["features"]:
+    for row in found(glue_facts, batch, min_count=1).tables["features"]:
         if not row["quantity"].startswith("cls_to_"):
             places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
             layer, head = max(places, key=lambda place: expected[row["quantity"], *place][0])
             assert row["highest_head"] == f"{layer + 1}-{head + 1}"
+
+
+def test_a_row_says_of_which_layers_it_is_and_names_no_head_of_few_inputs(batch, glue_facts):
+    findings = found(glue_facts, batch, min_count=3)
+    rows = findings.tables["features"]
+    assert {row["quantity"].startswith("cls_to_"): row["layer"] for row in rows} == {False: "all", True: "2, the last"}
+    assert {row["n"] >= 3: row["highest_head"] is not None for row in rows} == {True: True, False: False}
+    assert findings.notes["features"] == ["highest head: of at least 3 inputs (analyses.features.min_count)"]
+    nothing = found(glue_facts, batch, min_count=100)
+    assert {row["highest_head"] for row in nothing.tables["features"]} == {None}
+    assert nothing.notes["features"][0].endswith("; nothing was in so many")
+    assert nothing.heads == findings.heads
+    with pytest.raises(ConfigError, match="^analyses.features.min_count=0: expected at least 1.$"):
+        FeatureAttention(glue_facts, min_count=0)
 
 
 @pytest.mark.parametrize("compared", [False, True])
@@ -232,17 +246,12 @@ def test_two_processes_count_as_one(at, compared, batch, glue_facts):
 
 
 def test_data_without_features_is_refused(glue_facts):
-    with pytest.raises(
-        ConfigError, match="^analyses: FeatureAttention needs features; name a spaCy pipeline with parser=.$"
-    ):
+    with pytest.raises(ConfigError, match="^needs features; name a spaCy pipeline with parser=.$"):
         FeatureAttention(replace(glue_facts, features=False))
 
 
 def test_other_data_is_refused(glue_facts):
-    with pytest.raises(
-        ConfigError,
-        match="^analyses: FeatureAttention needs data=glue or data=treebank_tokens, found data of kind dependencies.$",
-    ):
+    with pytest.raises(ConfigError, match="^needs data=glue or data=treebank_tokens, found data of kind dependencies.$"):
         FeatureAttention(replace(glue_facts, kind="dependencies"))
 
 

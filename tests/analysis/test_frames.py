@@ -40,7 +40,7 @@ def test_every_head_and_direction_equals_a_plain_loop(batch, frame_facts):
 
 
 def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_facts):
-    metric = FrameHeads(frame_facts, percentile=80.0, replicates=5)
+    metric = FrameHeads(frame_facts, percentile=80.0, min_count=3, replicates=5)
     metric.update(batch)
     found = metric.compute()
     for direction in DIRECTIONS:
@@ -52,6 +52,19 @@ def test_heads_above_the_percentile_are_marked_with_an_example_map(batch, frame_
     layer, head = map(int, example["head"].split("-"))
     torch.testing.assert_close(torch.tensor(example["attention"]), batch.maps[0, layer - 1, head - 1])
     assert example["marked"] == {"target": [1], "element": [3, 4]}
+
+
+def test_no_head_is_marked_of_few_inputs(batch, frame_facts):
+    enough, few = (FrameHeads(frame_facts, percentile=80.0, min_count=count, replicates=5) for count in (3, 4))
+    for metric in (enough, few):
+        metric.update(batch)
+    found = few.compute()
+    assert (found.tables["marked"], found.metrics["marked_heads"], found.drawings["example_maps"]) == ([], 0, [])
+    why = "no head is marked: that asks for at least 4 targets (analyses.frames.min_count), found 3"
+    assert found.notes == {"marked": [why]}
+    assert found.heads == enough.compute().heads
+    assert {row["n"] for row in enough.compute().tables["marked"]} == {3}
+    assert "80th percentile" in enough.compute().notes["marked"][0]
 
 
 def test_two_processes_count_as_one(batch, parts_of, frame_facts):

@@ -55,15 +55,15 @@ def test_counts_do_not_depend_on_the_precision_of_the_trainer(minilm):
 
 def test_maps_of_another_sort_are_refused(minilm):
     facts = SegmentDataModule(encoder=minilm, limit=1).facts()
-    with pytest.raises(ConfigError, match="TargetImportance needs maps of gradients, found attention"):
+    with pytest.raises(ConfigError, match="^analyses=importance needs maps of gradients, found attention"):
         HeadAnalysis({"importance": TargetImportance}, facts)
-    with pytest.raises(ConfigError, match="SurfacePatterns needs maps of attention, found no maps"):
-        HeadAnalysis({"surface": SurfacePatterns}, replace(facts, maps=None))
+    with pytest.raises(ConfigError, match="^analyses=seen needs maps of attention, found no maps"):
+        HeadAnalysis({"seen": SurfacePatterns}, replace(facts, maps=None))
 
 
 def test_an_analysis_of_other_data_is_refused(minilm):
     facts = SegmentDataModule(encoder=minilm, limit=1).facts()
-    with pytest.raises(ConfigError, match="RelationHeads needs data=treebank"):
+    with pytest.raises(ConfigError, match="^analyses=relations needs data=treebank"):
         HeadAnalysis({"relations": RelationHeads}, facts)
     with pytest.raises(ConfigError, match="name at least one"):
         HeadAnalysis({}, facts)

@@ -82,6 +82,27 @@ def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
     assert rows["2"]["abstained"] == pytest.approx(100 * (outcomes[:, 1] == 5).mean())
 
 
+class AlwaysBlock(torch.nn.Module):
+    """Sure of one class, whatever the map."""
+
+    def probabilities(self, maps, real, token_class):
+        return torch.eye(5)[3].expand(*maps.shape[:2], 5)
+
+
+def test_a_classifier_that_calls_every_map_the_same_is_named(shown, pattern_facts):
+    metric = PatternShares(replace(pattern_facts, tuned=True), AlwaysBlock())
+    metric.update(shown(compared=True))
+    assert metric.compute().notes == {
+        "patterns_by_layer": [
+            "the classifier calls 100.0 % of the maps block: it does not tell these maps apart",
+            "the classifier calls 100.0 % of the fine-tuned model's maps block: it does not tell these maps apart",
+        ]
+    }
+    plain = found(pattern_facts, shown(), confidence=0.3)
+    assert plain.notes == {"patterns_by_layer": []}
+    assert {row["n"] for row in plain.tables["patterns_by_layer"]} == {len(LENGTHS)}
+
+
 def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     batch = shown(compared=True)
     outcomes, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
@@ -140,7 +161,13 @@ def test_data_of_another_kind_is_refused(pattern_facts):
 
 def test_tasks_are_joined_by_their_inputs():
     def part(task, inputs, share):
-        row = {"model": "model", **dict.fromkeys(OUTCOMES, 0.0), "heterogeneous": share, "vertical": 100 - share}
+        row = {
+            "model": "model",
+            **dict.fromkeys(OUTCOMES, 0.0),
+            "heterogeneous": share,
+            "vertical": 100 - share,
+            "n": inputs,
+        }
         source = {"encoder": {}, "data": {}, "examples": {"test": inputs}}
         provenance = Provenance(**source, config={"published": {"test/heterogeneous": 32}})
         tables = {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]}
@@ -154,11 +181,15 @@ def test_tasks_are_joined_by_their_inputs():
     assert (shares.value, shares.n) == ([[pytest.approx(0.3)]], [[40.0]])
     assert shares.quantity.label == "share of heterogeneous maps"
     assert joined.metrics == {"mrpc heterogeneous": 20.0, "rte heterogeneous": 60.0}
-    assert [(row["task"], row["vertical"], row["inputs"]) for row in joined.tables["summary"]] == [
+    assert [(row["task"], row["vertical"], row["n"]) for row in joined.tables["summary"]] == [
         ("mrpc", 80.0, 30),
         ("rte", 40.0, 10),
     ]
     assert [row["layer"] for row in joined.tables["patterns_by_layer"]] == ["1", "all"] * 2
+    assert joined.notes == {"summary": [], "patterns_by_layer": []}
+    alike = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 98.0)])
+    says = "the classifier calls 98.0 % of the maps of rte heterogeneous: it does not tell these maps apart"
+    assert alike.notes == {"summary": [says], "patterns_by_layer": [says]}
 
 
 def test_batches_may_come_in_any_size(shown, pattern_facts):

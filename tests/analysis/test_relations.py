@@ -116,6 +116,7 @@ def test_rare_relations_are_not_ranked_but_in_the_table_of_heads(batch, tree_fac
     found = metric.compute()
     assert [row["relation"] for row in found.tables["relation_heads"]] == ["all", "det"]
     assert "relation:nsubj:head_to_dependent" in found.heads
+    assert found.notes == {"relation_heads": ["relations of at least 4 words (analyses.relations.min_count)"]}
 
 
 def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
@@ -124,6 +125,7 @@ def test_sentences_of_one_word_say_nothing(tree_facts, random_batch):
     metric.update(random_batch([2], gold))
     found = metric.compute()
     assert found.tables["relation_heads"] == []
+    assert found.notes == {"relation_heads": ["no relation is of at least 100 words (analyses.relations.min_count)"]}
     assert found.heads == {}
 
 

@@ -258,6 +258,26 @@ def test_a_second_model_gives_the_change_by_thirds(random_batch, facts):
     assert row["first"] == pytest.approx(0, abs=1e-6)
     assert row["middle"] == pytest.approx(float((grid[0] - grid[1]).mean()), abs=1e-5)
     assert grid.shape == (LAYERS, HEADS)
+    assert row["n"] == len(LENGTHS)
+
+
+def test_a_role_of_few_inputs_names_no_highest_head(random_batch, facts):
+    batch, found = random_batch(LENGTHS, GOLD), {}
+    for least in (len(LENGTHS), len(LENGTHS) + 1):
+        metric = HeadRoles(
+            replace(facts, kind="glue", relations=RELATIONS), {"local": sieves.local}, min_count=least, permutations=2
+        )
+        metric.update(batch)
+        found[least] = metric.compute()
+    enough, few = found.values()
+    grid = np.array(enough.heads["sieve:local"].value)
+    layer, head = np.unravel_index(grid.argmax(), grid.shape)
+    (named,), (unnamed,) = enough.tables["roles"], few.tables["roles"]
+    assert (named["highest"], named["highest_head"]) == (grid.max(), f"{layer + 1}-{head + 1}")
+    assert (unnamed["highest"], unnamed["highest_head"], unnamed["n"]) == (None, None, len(LENGTHS))
+    assert {**unnamed, "highest": grid.max(), "highest_head": named["highest_head"]} == named
+    assert few.heads == enough.heads
+    assert few.notes["roles"] == [f"highest head: of at least {len(LENGTHS) + 1} inputs (analyses.roles.min_count)"]
 
 
 def test_a_deviation_that_is_rounding_is_none():

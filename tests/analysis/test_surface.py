@@ -99,7 +99,7 @@ def test_a_head_on_the_previous_token_is_found(segment_facts, random_batch):
     assert found.heads["attention_to_previous"].value[1][2] == 1
     assert found.heads["entropy"].value[1][2] == pytest.approx(0, abs=1e-12)
     assert found.metrics["heads_mostly_previous"] == 1
-    assert found.tables["checks"][0] == {"check": "heads over 50 % on the previous token", "ours": "1 (layers 2)"}
+    assert found.tables["checks"][0] == {"check": "heads over 50 % on the previous token", "ours": "1 (layers 2)", "n": 2}
 
 
 def test_what_no_segment_has_is_undefined_with_count_zero(segment_facts, random_batch):

@@ -142,3 +142,37 @@ def test_further_checkpoints_are_read_without_the_change_of_the_first(with_chang
     weights = [model.bert.encoder.layer[0].attention.self.query.weight for model in sweep.models]
     assert len(weights) == 2
     assert not torch.equal(*weights)
+
+
+def swept(units, changes, low, high, tmp_path, data):
+    """A sweep that has found these changes."""
+    sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), units=units, importance=False)
+    given = {"scores": 70 + np.array(changes), "changes": np.array(changes), "low": np.array(low), "high": np.array(high)}
+    sweep.found = {"baseline": 70.0, "deviation": None, "importance": None, "examples": 9, **given}
+    return sweep.findings()
+
+
+def test_only_heads_whose_interval_excludes_zero_are_best_or_worst(tuned, tmp_path):
+    changes = [2.0, 0.0, -1.0, 0.5, -3.0, *[0.1] * 7]
+    low = [0.5, 0.0, -2.0, -0.1, -4.0, *[0.0] * 7]
+    high = [3.0, 0.0, 0.0, 0.9, -0.2, *[0.2] * 7]
+    data = tuned()
+    found = swept("heads", changes, low, high, tmp_path, data)
+    assert [(row["disabled"], row["n"]) for row in found.tables["best_and_worst"]] == [("1-1", 9), ("2-1", 9)]
+    assert len(found.tables["disabled"]) == 12
+    assert found.tables["sweep"][0]["n"] == 9
+    assert found.notes == {
+        "best_and_worst": ["2 of 12 heads differ from the baseline beyond their 95 % interval (0.6 would by chance)"]
+    }
+    none = swept("heads", [1.0] * 12, [-1.0] * 12, [0.0] * 12, tmp_path, data)
+    assert none.tables["best_and_worst"] == []
+    assert none.notes == {"best_and_worst": ["no head differs from the baseline beyond its 95 % interval"]}
+
+
+def test_all_layers_are_told_and_how_many_differ(tuned, tmp_path):
+    found = swept("layers", [1.0, -2.0, 0.0], [-1.0, -3.0, 0.0], [2.0, -1.0, 0.0], tmp_path, tuned())
+    assert [row["disabled"] for row in found.tables["best_and_worst"]] == ["layer 2"]
+    assert [row["change"] for row in found.tables["layers"]] == [1.0, -2.0, 0.0]
+    assert found.notes["layers"] == [
+        "1 of 3 layers differ from the baseline beyond their 95 % interval (0.2 would by chance)"
+    ]

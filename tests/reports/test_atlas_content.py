@@ -29,6 +29,8 @@ def test_a_head_that_stands_out_has_enough_words_behind_it():
         model = Model("m", [part_of(measured([5.0, 9.0, 3.0, 1.0], counts))], [], least)
         return {row["fact"]: row["head"] for row in fact_rows(model, facts)}
 
+    model = Model("m", [part_of(measured([5.0, 9.0, 3.0, 1.0], ("30.0", "2.0", "31.0", "")))], [], 1)
+    assert [row["n"] for row in fact_rows(model, facts)] == [2, None]
     assert found(1) == {"most": "1-2", "least": "1-4"}
     assert found(30) == {"most": "1-1", "least": "1-4"}  # what has no count is not counted
     assert found(31, ("30.0", "2.0", "31.0", "4.0")) == {"most": "1-3", "least": "1-3"}

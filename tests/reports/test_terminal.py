@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headscope.reports.terminal import FRAME, column_texts, print_table, table_of
+from headscope.contracts import Provenance, Quantity, RunResults
+from headscope.reports.terminal import FRAME, apart, column_texts, print_table, readable, show, table_of
 
 RECORDED = Path(__file__).with_name("recorded_tables.json")
 MOST_ROWS = 8
@@ -75,6 +76,49 @@ def test_columns_go_from_the_right_but_for_n_and_the_published_figure():
 def test_text_is_not_read_as_markup():
     text = printed([{"overrides": "analyses=[surface] [bold]x", "ours": 1.0}], ["overrides", "ours"], 80)
     assert re.search(r"analyses=\[surface\] \[bold\]x", text)
+
+
+def shown(capsys, tmp_path, tables, columns, **options):
+    config = {"show": columns, "published": {"source": None}}
+    provenance = Provenance({"name": "encoder"}, {"dev.tsv": "0"}, {"test": 400}, config=config)
+    show(RunResults("an_experiment", {}, tables, provenance, **options), tmp_path)
+    return capsys.readouterr().out
+
+
+def test_notes_stand_beneath_their_table_or_in_its_place(capsys, tmp_path):
+    tables = {"best_and_worst": [], "roles": [{"role": "local", "n": 3}]}
+    notes = {"best_and_worst": ["no head differs"], "roles": ["of at least 2 inputs"], "hidden": ["unseen"]}
+    out = shown(capsys, tmp_path, tables, {"best_and_worst": "all", "roles": "all", "hidden": None}, notes=notes)
+    assert out.splitlines()[0] == "best and worst: no head differs"
+    assert out.index("local") < out.index("of at least 2 inputs") < out.index("ours: encoder")
+    assert "unseen" not in out
+    assert out.splitlines()[-1] == str(tmp_path / "results.json")
+
+
+def test_metrics_and_quantities_are_said_in_words(capsys, tmp_path):
+    rows = [{"metric": "val/uas", "ours": 1.0}, {"metric": "test/uas_without_root", "ours": 2.0}]
+    assert [row["metric"] for row in readable(rows, {})] == ["uas (val)", "uas without root (test)"]
+    assert readable(rows[1:], {})[0]["metric"] == "uas without root"
+    assert readable([{"metric": "f1"}], {})[0]["metric"] == "f1"
+    quantities = {"cls_to_noun": Quantity("cls_to_noun", "[CLS] to noun")}
+    tables = {"features": [{"quantity": "cls_to_noun", "mean": 0.5}, {"quantity": "unknown_one", "mean": 0.25}]}
+    out = shown(capsys, tmp_path, tables, {"features": "all"}, quantities=quantities)
+    assert "│ [CLS] to noun │ 0.500 │" in out
+    assert "│ unknown_one   │ 0.250 │" in out
+
+
+def test_words_that_all_rows_share_are_said_once():
+    rows = [{"model": "model", "layer": layer, "metric": "f1", "n": 9, "way": "one"} for layer in (1, 2)]
+    assert apart(rows, ["model", "layer", "metric", "n", "way"]) == (["layer", "n"], ["in all rows: metric f1; way one"])
+    assert apart(rows[:1], ["model", "metric"]) == (["model", "metric"], [])
+    assert apart(rows, ["metric", "way"]) == (["metric", "way"], [])
+
+
+def test_names_that_the_program_gave_have_spaces_and_others_stay():
+    assert column_texts("class", ["vertical_diagonal"]) == ["vertical diagonal"]
+    assert column_texts("experiment", ["clark_surface"]) == ["clark_surface"]
+    assert column_texts("direction", ["target_to_element", "dependent_to_head"]) == ["target→element", "dep→head"]
+    assert column_texts("metric", ["accuracy"]) == ["accuracy"]
 
 
 def main(folder: Path) -> None:

@@ -44,7 +44,10 @@ def test_published_figures_stand_beside_ours(run_here):
     ("overrides", "sentence"),
     [
         (("experiment=clark_relations", "analyses.relations.relations=[detr]"), "detr is no relation of the data"),
-        (("experiment=clark_relations", "analyses=[surface]"), "SurfacePatterns needs data=segments"),
+        (
+            ("experiment=clark_relations", "analyses=[surface]"),
+            "analyses=surface needs data=segments, found data of kind treebank.",
+        ),
         (("experiment=clark_surface", "analyses=[]"), "analyses=[]: name at least one"),
         (("experiment=clark_surface", "analyses=[surfaces]"), "did you mean surface"),
         (("experiment=clark_surface", "figure_width=20"), "figure_width=20: expected millimetres from 80 to 400"),

@@ -46,6 +46,11 @@ def head_values(folder, quantity):
     return {(row["layer"], row["head"]): float(row["value"]) for row in rows}
 
 
+def fewest(folder, quantity):
+    with (folder / "heads.csv").open() as file:
+        return min(int(row["n"]) for row in csv.DictReader(file) if row["quantity"] == quantity)
+
+
 def plain_spearman(one, other):
     """Rank correlation by counting: each value's rank is how many are below it, ties in the middle."""
     ranks = [[sum(b < a for b in xs) + (sum(b == a for b in xs) + 1) / 2 for a in xs] for xs in (one, other)]
@@ -83,6 +88,7 @@ def test_heads_are_compared_as_a_plain_loop_does(finished, other):
         assert row["mean_absolute_difference"] == pytest.approx(sum(map(abs, changes.values())) / len(changes))
         assert row["spearman"] == pytest.approx(plain_spearman(list(before.values()), list(after.values())))
         assert row["heads"] == len(before) == 72
+        assert row["n"] == min(fewest(finished / name, row["quantity"]) for name in ("trained", other))
         assert head_values(finished / "comparison", f"difference:{row['quantity']}") == pytest.approx(changes)
     assert len(found["tables"]["head_agreement"]) > 3
 

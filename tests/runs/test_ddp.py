@@ -268,7 +268,7 @@ def test_a_run_from_the_command_line_has_one_folder_and_one_voice(tmp_path):
     (folder,) = (tmp_path / "outputs" / "clark_probe_attention").iterdir()
     assert out.splitlines()[-1] == str(folder / "results.json")
     assert out.count("results.json") == 1
-    assert out.count("test/uas_without_root") == 1
+    assert out.count("uas without root (test)") == 1
     run_here(tmp_path / "one", *arguments)
     assert difference(tmp_path / "one", folder) < ROUNDING_OF_TRAINING
 

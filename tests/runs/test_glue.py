@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 import signal
 
@@ -9,9 +10,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from headscope.reports.terminal import next_commands
+from headscope.runs.resume import plain_config
 from tests.commands import start
 from tests.conftest import TINY
-from tests.runs.conftest import train
+from tests.runs.conftest import composed, train
 from tests.runs.test_training import wait_for
 
 SHORT = ("experiment=kovaleva_glue", "data.task=rte", "data.limit=24", "module.lr=1e-4", "trainer.max_epochs=9")
@@ -42,8 +45,9 @@ def encoder(tmp_path_factory, minilm):
 def tuned(tmp_path_factory, encoder):
     """A run on the sample, whole."""
     folder = tmp_path_factory.mktemp("glue") / "rte"
-    status, _, errors = train(*SHORT, encoder, f"run_dir={folder}")
+    status, out, errors = train(*SHORT, encoder, f"run_dir={folder}")
     assert status == 0, errors
+    (folder / "printed.txt").write_text(out)
     return folder
 
 
@@ -56,6 +60,37 @@ def test_a_run_leaves_predictions_a_checkpoint_and_a_plain_model(tuned):
     state = torch.load(tuned / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
     assert any(name.startswith("model.bert.encoder") for name in state)
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {file.name for file in (tuned / "model").iterdir()}
+
+
+def test_a_run_ends_with_the_commands_that_go_on_from_it(tuned, encoder):
+    *before, last = (tuned / "printed.txt").read_text().splitlines()
+    assert last == str(tuned / "results.json")
+    commands = [shlex.split(line.removeprefix("next: ")) for line in before[-3:]]
+    assert commands == [
+        ["python", "train.py", "experiment=kovaleva_disable_heads", "data.task=rte", f"encoder.name={tuned / 'model'}"],
+        ["python", "train.py", "experiment=kovaleva_drift", "data.task=rte", encoder, f"tuned.name={tuned / 'model'}"],
+        ["python", "train.py", "experiment=pande_sieves", "data.task=rte", encoder, f"tuned.name={tuned / 'model'}"],
+    ]
+
+
+def test_what_comes_next_keeps_the_data_and_where_training_began(tmp_path):
+    (tmp_path / "model").mkdir()
+    own = ("data.dir='my glue, official'", "encoder.init=normal", "seed=3", "encoder.revision=v1", f"run_dir={tmp_path}")
+    cfg = composed("experiment=kovaleva_glue", *own)
+    lines = next_commands(plain_config(cfg)["next"], tmp_path)
+    for line, name in zip(lines, ("kovaleva_disable_heads", "kovaleva_drift", "pande_sieves"), strict=True):
+        words = shlex.split(line)[2:]
+        assert words[0] == f"experiment={name}"
+        following = composed(*words)
+        assert following.data.dir == "my glue, official"
+        if "drift" in line or "sieves" in line:
+            assert (following.encoder.init, following.encoder.revision, following.seed) == ("normal", "v1", 3)
+            assert following.tuned.name == str(tmp_path / "model")
+        else:
+            assert (following.encoder.init, following.encoder.name) == ("pretrained", str(tmp_path / "model"))
+    assert next_commands(plain_config(cfg)["next"], tmp_path / "model")[0].endswith(f"encoder.name={tmp_path / 'model'}")
+    (tmp_path / "model").rmdir()
+    assert next_commands(plain_config(cfg)["next"], tmp_path) == []
 
 
 def test_a_killed_run_resumes_to_the_same_metrics(tuned, encoder, tmp_path):

@@ -12,8 +12,9 @@ from hydra.errors import HydraException
 from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError, DamagedFile
 from headscope.reports.figures.sweeps import scale
+from headscope.reports.terminal import quoted
 from headscope.runs.cli import explain
-from headscope.runs.sweeps.launch import Job, quoted
+from headscope.runs.sweeps.launch import Job
 from headscope.runs.sweeps.report import JobsFailed, show
 from tests.commands import start
 from tests.runs.cheap_job import FAILS, IS_A_DEFECT, STOP

@@ -26,6 +26,10 @@ def test_the_table_joins_all_rows_with_the_published_figures(tmp_path):
         own = json.loads((tmp_path / "t" / experiment / "results.json").read_text())
         assert row["ours"] == own["metrics"][metric] == table["metrics"][row["row"]]
         assert row["published"] == published
+        examples = own["provenance"]["examples"]
+        assert row["inputs"] == examples["test"]
+        for metric in own["tables"]["summary"]:
+            assert metric["inputs"] == examples[metric["metric"].partition("/")[0]]
         assert own["provenance"]["config"]["data"]["limit"] == 40
         assert own["provenance"]["config"]["trainer"]["max_epochs"] == 2
     assert [row["row"] for row in table["tables"]["summary"]] == list(ROWS)

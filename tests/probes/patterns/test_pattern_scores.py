@@ -130,3 +130,13 @@ def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classi
     expected = float(pattern_scores(torch.cat(scaled), labels)["calibration_error"])
     assert joined.metrics["calibration_error"] == pytest.approx(expected)
     assert joined.metrics["temperature"] == float(best_temperature(logits, labels))
+    assert [row["n"] for row in joined.tables["summary"]] == [MAPS, MAPS, None]
+    assert joined.notes == {"summary": []}
+
+
+def test_a_classifier_that_knows_one_class_is_named(classified):
+    logits, labels = classified
+    alike = torch.eye(5)[2].expand(MAPS, 5)
+    joined = joined_folds([part("CNN", 0, logits, labels), part("rules", 0, alike, labels)], network="CNN")
+    says = "rules calls 100.0 % of the labelled maps vertical diagonal: it does not tell these maps apart"
+    assert joined.notes == {"summary": [says]}

@@ -1,5 +1,7 @@
 """What the figures of single analyses show: values, marks, names and legends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgba
@@ -152,6 +154,33 @@ def test_features_are_on_one_scale_in_both_models_and_special_tokens_apart():
     assert change.get_clim()[0] == -change.get_clim()[1]
     assert "The differences have no intervals: none is tested." in said(made["features_change_attention_to"])
     assert "from verb to subject" in texts(made["features_verb_subject"])
+    assert "last layer" not in said(words)
+
+
+def test_attention_from_cls_names_the_layer_of_the_table():
+    def from_cls(found, rows):
+        rows[:] = [{**row, "quantity": row["quantity"].replace("attention_to", "cls_to")} for row in rows]
+
+    for name, figure in drawn(examples.features, change=from_cls).items():
+        said_so = "The table of features is about the last layer of these grids." in said(figure)
+        assert said_so == ("cls_to" in name)
+
+
+def test_a_classifier_that_tells_no_maps_apart_is_named_in_the_figure():
+    draw, found, rows, options = examples.example(examples.patterns, 2, 3, 183)
+    found = replace(found, notes={"patterns_by_layer": ["the classifier calls 98.0 % of the maps block"]})
+    assert "The classifier calls 98.0 % of the maps block." in said(
+        figures(draw, found, rows, **options)["patterns_by_layer"]
+    )
+
+
+def test_features_of_few_inputs_are_named():
+    def two_negations(found, rows):
+        rows[:] = [{**row, "n": 2 if row["quantity"].endswith("negation") else 36} for row in rows]
+
+    made = drawn(examples.features, change=two_negations)
+    assert "Of fewer than 30 inputs: to negation (2)." in said(made["features_attention_to"])
+    assert "fewer" not in said(made["features_special_attention_to"])
 
 
 def test_points_are_heads_and_lines_the_means_of_layers():
