@@ -150,7 +150,7 @@ class PatternDataModule(pl.LightningDataModule):
         rows = self.read_rows()
         named = {row.map.encoder for row in rows}
         encoders = EncoderSet({name: encoder for name, encoder in self.encoders.items() if name in named})
-        computed = computed_maps(tuple(row.map for row in rows), encoders, self.dir, device)
+        computed = computed_maps(tuple(row.map for row in rows), encoders, self.dir, device, str(self.file))
         return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in rows]
 
     def facts(self) -> Facts:
@@ -251,12 +251,13 @@ class EncoderSet(dict[str, FrozenEncoder]):
 
 @lru_cache(maxsize=1)
 def computed_maps(
-    names: tuple[MapName, ...], encoders: EncoderSet, folder: str | None, device: torch.device
+    names: tuple[MapName, ...], encoders: EncoderSet, folder: str | None, device: torch.device, table: str
 ) -> dict[MapName, tuple[np.ndarray, np.ndarray]]:
     """Each map and the classes of its tokens; kept, since the runs of all folds want the same."""
     for encoder in encoders.values():
         encoder.load().to(device)
-    return {found.name: (found.weights.cpu().numpy(), found.special) for found in pattern_maps(names, encoders, folder)}
+    maps = pattern_maps(names, encoders, folder, table)
+    return {found.name: (found.weights.cpu().numpy(), found.special) for found in maps}
 
 
 def collate_maps(rows: list[Row]) -> HostBatch:

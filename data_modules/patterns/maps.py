@@ -36,18 +36,24 @@ class PatternMap:
 
 
 def pattern_maps(
-    names: Sequence[MapName], encoders: Mapping[str, FrozenEncoder], folder: str | None = None
+    names: Sequence[MapName],
+    encoders: Mapping[str, FrozenEncoder],
+    folder: str | None = None,
+    table: str = "the table of labels",
 ) -> Iterator[PatternMap]:
-    """Every map, those of one encoder and input from one pass; `folder` has GLUE files, the packaged sample unless named."""
+    """Every map, those of one encoder and input from one pass; `folder` has GLUE files, the packaged sample unless named.
+
+    `table` is what errors call the source of the names.
+    """
     examples = {task: _examples(task, folder) for task in {name.task for name in names}}
     for encoder_name, of_encoder in groupby(sorted(names), key=lambda name: name.encoder):
         of_encoder = list(of_encoder)
-        encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders)
+        encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders, table)
         tokenizer = encoder.tokenizer()
         classes = token_classes(tokenizer)
         for (task, split, number), wanted in groupby(of_encoder, key=lambda name: name.input):
             if number >= len(examples[task].get(split, ())):
-                raise InputError(f"{task} {split}: has no example {number}, which the table of labels names.")
+                raise InputError(f"{task} {split}: has no example {number}, which {table} names.")
             yield from _maps_of_input(list(wanted), examples[task][split][number], encoder, tokenizer, classes)
 
 
@@ -58,13 +64,12 @@ def _examples(task: str, folder: str | None) -> dict[str, list[Example]]:
     return {split: read_tsv(file, TASKS[task], None) for split, file in files.items() if file.is_file()}
 
 
-def _require_encoder(name: str, named: set[str], encoders: Mapping[str, FrozenEncoder]) -> FrozenEncoder:
+def _require_encoder(name: str, named: set[str], encoders: Mapping[str, FrozenEncoder], table: str) -> FrozenEncoder:
     if name not in encoders:
-        raise InputError(f"the table of labels names the encoder {name}; known are {', '.join(encoders)}.")
+        raise InputError(f"{table} names the encoder {name}; known are {', '.join(encoders)}.")
     if others := named - {encoders[name].checksum()}:
         raise InputError(
-            f"the table of labels is for another encoder: {name} has the sha256 {encoders[name].checksum()}, "
-            f"the table {min(others)}."
+            f"{table} is for another encoder: {name} has the sha256 {encoders[name].checksum()}, the table {min(others)}."
         )
     return encoders[name]
 

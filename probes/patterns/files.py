@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from headscope.data_modules.first_use import require_as_before
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
 from headscope.files import local_path, parse_json, write_atomically
@@ -45,6 +46,7 @@ def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> N
 def load_pattern_cnn(file: str | Path) -> PatternNet:
     """The network of a file, in eval mode."""
     about, tensors = read_network(local_path(file))
+    require_as_before(local_path(file))
     net = PatternNet(len(CLASSES), about["size"], about["channels"], about["axes"], norm=False)
     net.load_state_dict(tensors)
     return net.eval().requires_grad_(False)

@@ -8,11 +8,13 @@ from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig
 
 from headscope.contracts import Row, RunResults
-from headscope.files import read_json, write_json
+from headscope.errors import DamagedFile
+from headscope.files import content_sha256, read_json, write_json
 from headscope.runs.children import compose_job
 from headscope.runs.resume import is_done, plain_config
 from headscope.runs.sweeps.launch import JOBS, Job, require_one_process
 
+CHECKSUM = "sha256"  # of the jobs
 SHAPE = {"jobs": [{"job": int, "overrides": [str], "values": {str: str}, "search": [str]}]}
 
 
@@ -22,11 +24,18 @@ class SweepJobs:
     def __init__(self, config: DictConfig, loader: ConfigLoader, fixed: Sequence[str]) -> None:
         self.config, self.loader, self.fixed = config, loader, tuple(fixed)
         self.folder = sweep_folder(config)
-        way_out = "without it no job can be told from another: mend the file, or use a new run_dir"
-        self.records: list[Row] = (read_json(self.folder / JOBS, SHAPE, way_out) or {"jobs": []})["jobs"]
+        self.records = self._read()
         self.mine: dict[int, Job] = {}
         self.configs: dict[int, DictConfig] = {}
         self.found: dict[int, RunResults] = {}
+
+    def _read(self) -> list[Row]:
+        """The jobs as they were written."""
+        file, way_out = self.folder / JOBS, "without it no job can be told from another: mend the file, or use a new run_dir"
+        content = read_json(file, SHAPE, way_out) or {"jobs": []}
+        if content.get(CHECKSUM, expected := content_sha256(content["jobs"])) != expected:
+            raise DamagedFile(f"{file}: is not as the sweep wrote it; {way_out}.")
+        return content["jobs"]
 
     def claim(self, values: Mapping[str, str], search: Sequence[str] = ()) -> Job:
         """The job with these values, under its old number if the folder has seen it."""
@@ -48,7 +57,7 @@ class SweepJobs:
 
     def save(self) -> None:
         """Remember the jobs; before any of them starts."""
-        write_json(self.folder / JOBS, {"jobs": self.records})
+        write_json(self.folder / JOBS, {"jobs": self.records, CHECKSUM: content_sha256(self.records)})
 
     def results(self, job: Job) -> RunResults | None:
         """What the job found, if it finished with the configuration that it would have now."""

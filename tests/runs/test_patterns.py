@@ -93,7 +93,7 @@ def test_shares_of_several_tasks_stand_side_by_side(network, tmp_path):
     [
         (HEADER + "\n", "expected labelled maps, found an empty table."),
         (f"{HEADER}\nminilm,{{sha}},sst2,val,0,1,1,stripes,1\n", "labels.csv:2: expected a label of vertical"),
-        (f"{HEADER}\n" + "minilm,beef,sst2,val,{n},1,{m},block,1\n" * 5, "the table of labels is for another encoder"),
+        (f"{HEADER}\n" + "minilm,beef,sst2,val,{n},1,{m},block,1\n" * 5, "labels.csv is for another encoder"),
     ],
 )
 def test_a_bad_table_is_one_sentence(text, sentence, minilm, tmp_path):

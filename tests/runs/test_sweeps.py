@@ -221,6 +221,14 @@ def test_a_damaged_note_of_a_failure_is_told_as_such(tmp_path):
     assert "failed.json: damaged, or not JSON" in job.read_failure()
 
 
+def test_a_digit_that_was_changed_in_the_list_of_jobs_is_noticed(tmp_path):
+    sweep("seed=0,1", f"run_dir={tmp_path}")
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text(jobs.read_text().replace('"seed": "1"', '"seed": "2"'))
+    with pytest.raises(DamagedFile, match=f"^{jobs}: is not as the sweep wrote it; without it no job can be told"):
+        sweep("seed=0,1", f"run_dir={tmp_path}")
+
+
 def test_a_second_sweep_in_the_same_folder_is_refused(tmp_path):
     ours = [sys.executable, "-c", HOLDS_A_FOLDER, str(tmp_path / "new")]
     with subprocess.Popen(ours, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
