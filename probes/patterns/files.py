@@ -10,13 +10,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from headscope.data_modules.first_use import require_as_before
+from headscope.data_modules.encoders.weight_change import tensors_sha256
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
 from headscope.files import local_path, parse_json, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
 FORMAT = "headscope pattern network"
+CHECKSUM = "weights_sha256"
 FILE = "pattern_cnn.safetensors"
 PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
 
@@ -38,15 +39,14 @@ def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> N
     """Write the network with its shape and with what is known of it."""
     plain = net.without_norms()
     shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
-    about = {"format": FORMAT, "classes": CLASSES, **shape, **facts}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in plain.state_dict().items()}
+    about = {"format": FORMAT, "classes": CLASSES, CHECKSUM: tensors_sha256(tensors), **shape, **facts}
     write_atomically(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}), durable=True)
 
 
 def load_pattern_cnn(file: str | Path) -> PatternNet:
     """The network of a file, in eval mode."""
     about, tensors = read_network(local_path(file))
-    require_as_before(local_path(file))
     net = PatternNet(len(CLASSES), about["size"], about["channels"], about["axes"], norm=False)
     net.load_state_dict(tensors)
     return net.eval().requires_grad_(False)
@@ -64,4 +64,6 @@ def read_network(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.") from error
     if about.get("format") != FORMAT or about["classes"] != list(CLASSES):
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.")
+    if about.get(CHECKSUM, written := tensors_sha256(tensors)) != written:
+        raise InputError(f"{file}: its weights are not those that were written (sha256), so it is damaged; make it again.")
     return about, tensors

@@ -17,8 +17,9 @@ from headscope.data_modules.labelled_maps import MapExample, PatternDataModule, 
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
 from headscope.data_modules.patterns.synthetic import synthetic_maps
 from headscope.errors import ConfigError, InputError
+from headscope.files import local_path
 from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn
-from headscope.probes.patterns.files import save_pattern_cnn
+from headscope.probes.patterns.files import PACKAGED, save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.probes.patterns.rules import PatternRules
 
@@ -195,3 +196,12 @@ def test_rules_learn_their_thresholds_from_what_is_learnt_from(labelled, minilm)
     found = module.logits(batch).argmax(1)
     assert float((found == batch.gold["label"].flatten()).float().mean()) > 0.7
     assert np.isfinite(list(rows.values())).all()
+
+
+def test_a_network_whose_weights_were_changed_is_refused(tmp_path):
+    file = tmp_path / "net.safetensors"
+    content = bytearray(local_path(PACKAGED).read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{file}: its weights are not those that were written"):
+        load_pattern_cnn(file)
