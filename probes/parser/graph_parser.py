@@ -14,6 +14,7 @@ from headscope.errors import require_choice
 from headscope.probes.base import Probe
 from headscope.probes.parser.arborescence import best_trees
 from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
+from headscope.probes.parser.scorers import EXACT
 
 
 class GraphParser(Probe):
@@ -76,7 +77,9 @@ def candidate_scores(scorer: nn.Module, batch: AttentionBatch) -> Float[Tensor, 
     """The scores with -inf where a candidate is padding or the word itself."""
     words = batch.mask.shape[1]
     itself = torch.eye(words, dtype=torch.bool, device=batch.mask.device)
-    return scorer(batch).float().masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
+    scores = scorer(batch)
+    scores = scores if scores.dtype == EXACT else scores.float()
+    return scores.masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
 
 
 def governor_loss(
