@@ -71,13 +71,13 @@ def gain_rows(parts: Sequence[ChildRun]) -> Iterator[Row]:
             metric = next(name for name in GAIN if name in TASKS[task].metrics)
             before, after = (by_start[start][task].results for start in (UNTRAINED, PRETRAINED))
             ours = difference(after.metrics, before.metrics, f"test/{metric}")
-            configs = (one.provenance.config["published"] for one in (after, before))
+            told = [one.provenance.config["published"] for one in (after, before)]
             rows.append(
                 {
                     "task": task,
                     "metric": metric,
                     "ours": ours,
-                    "published": difference(*configs, f"test/{metric}"),
+                    "published": difference(told[0], told[1], f"test/{metric}"),
                     "inputs": after.provenance.examples["test"],
                 }
             )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -80,7 +80,8 @@ def left_out(cfg: DictConfig) -> dict[Any, str]:
 
 def reference_of(cfg: DictConfig, key: str) -> str:
     """The key that the values of `each` are taken from: `tasks` of `${tasks}`."""
-    return str(OmegaConf.to_container(cfg.each, resolve=False)[key]).strip("${}")
+    unresolved = cast(dict[str, Any], OmegaConf.to_container(cfg.each, resolve=False))
+    return str(unresolved[key]).strip("${}")
 
 
 def with_left_out(notes: Mapping[str, Sequence[str]], without: Mapping[Any, str]) -> dict[str, Sequence[str]]:
