@@ -146,6 +146,10 @@ class Quantity:
         """The label with the unit, unless it says it already."""
         return self.label if not self.unit or self.unit in self.label else f"{self.label} ({self.unit})"
 
+    def said_by(self, layout: Layout) -> Quantity:
+        """The same in words about a model's own special tokens."""
+        return replace(self, label=layout.said(self.label), description=layout.said(self.description))
+
     def to_json(self) -> dict[str, Any]:
         """As results.json keeps it, under its name."""
         return {name: value for name, value in asdict(self).items() if name != "name"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,16 @@ class Layout:
     def said(self, text: str) -> str:
         """A text about [CLS] and [SEP], with this model's own tokens in their place."""
         return text.replace("[CLS]", self.first_name).replace("[SEP]", self.separator_name)
+
+    def said_in(self, value: Any) -> Any:
+        """The same of every text inside rows and lists; the names of columns stay."""
+        if isinstance(value, str):
+            return self.said(value)
+        if isinstance(value, Mapping):
+            return {key: self.said_in(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+        if isinstance(value, list | tuple):
+            return [self.said_in(part) for part in cast("Sequence[Any]", value)]
+        return value
 
     def to_json(self) -> dict[str, Any]:
         """As results.json keeps it."""
