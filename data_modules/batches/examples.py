@@ -14,7 +14,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
-from headscope.data_modules.encoders.layout import token_id
+from headscope.data_modules.encoders.layout import layout_of, token_id
 from headscope.errors import ConfigError, given
 from headscope.layout import Layout
 from headscope.processes import progress
@@ -81,10 +81,10 @@ def encode(
     tokenizer: PreTrainedTokenizerBase,
     max_pieces: int,
     vectors: VectorTable | None = None,
-    layout: Layout = Layout(),  # noqa: B008, it cannot be changed
+    layout: Layout | None = None,
 ) -> Split:
     """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
-    split = Split([])
+    split, layout = Split([]), layout or layout_of(tokenizer, causal=False)
     for start in progress(range(0, len(examples), AT_ONCE), "tokenising", each=AT_ONCE):
         part = examples[start : start + AT_ONCE]
         encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
