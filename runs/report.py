@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
 from headscope.errors import require_figure_width
 from headscope.files import checksums_below, content_sha256, write_csv, write_json
+from headscope.layout import Layout
 from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, ITSELF, RESULTS
 from headscope.reports.terminal import show
@@ -147,15 +148,16 @@ class OpenRun:
         self, findings: Findings, source: Source, seconds: float, runs: Mapping[str, str] | None = None
     ) -> RunResults:
         """Write the files of the run and hand them to its dashboards, in the first process; returns what it amounts to."""
+        layout = Layout.from_json(source.layout)
         results = RunResults(
             experiment=self.cfg.experiment_name,
             metrics=defined(findings.metrics),
-            tables=defined(findings.tables),
+            tables=layout.said_in(defined(findings.tables)),
             provenance=describe(self.cfg, source, seconds),
-            quantities={name: values.quantity for name, values in findings.heads.items()},
+            quantities={name: values.quantity.said_by(layout) for name, values in findings.heads.items()},
             drawings=defined(findings.drawings),
             runs=runs or {},
-            notes=findings.notes,
+            notes=layout.said_in(findings.notes),
         )
         if is_first_process():
             figures = [instantiate(one, _partial_=True) for one in (self.cfg.get("figures") or {}).values() if one]

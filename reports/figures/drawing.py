@@ -21,11 +21,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties
 from matplotlib.image import AxesImage
+from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 
 from headscope.contracts import Quantity, Row, RunResults
 from headscope.errors import require_figure_width
 from headscope.files import write_atomically
+from headscope.layout import Layout
 from headscope.reports.evidence import inputs, is_sample, sample_notes
 from headscope.reports.figures.uncertainty import pale, uncertainty
 
@@ -63,8 +65,11 @@ def written(draw: Callable[..., Iterator[tuple[str, Sheet]]]) -> Callable[..., N
 
     @functools.wraps(draw)
     def write(results: RunResults, heads: Sequence[Row], folder: Path, **options: Any) -> None:
+        layout = Layout.from_json(results.provenance.layout)
         with house_style():
             for name, sheet in draw(results, heads, **options):
+                for text in cast(list[Text], sheet.figure.findobj(Text)):
+                    text.set_text(layout.said(text.get_text()))
                 save(sheet.figure, folder, name)
 
     return write
