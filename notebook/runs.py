@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,6 @@ class Run:
             raise ConfigError(f"{name}: no such table; there are {', '.join(self.results.tables)}.")
         return DataFrame(list(self.results.tables[name]))
 
-    @cached_property
     def heads(self) -> DataFrame:
         """All per-head numbers, one a row: layer, head, quantity, value, n, low, high, p."""
         from pandas import read_csv
@@ -73,23 +71,24 @@ class Run:
 
     def grid(self, quantity: str) -> DataFrame:
         """One quantity with a row for each layer and a column for each head, from 1."""
-        rows = self.heads[self.heads["quantity"] == quantity]
+        heads = self.heads()
+        rows = heads[heads["quantity"] == quantity]
         if rows.empty:
-            raise ConfigError(f"{quantity}: no such quantity; there are {', '.join(self.heads['quantity'].unique())}.")
+            raise ConfigError(f"{quantity}: no such quantity; there are {', '.join(heads['quantity'].unique())}.")
         return rows.pivot(index="layer", columns="head", values="value")
 
-    @property
     def figures(self) -> list[str]:
         """The names of the figures that the run drew."""
         return sorted(file.stem for file in (self.folder / "figures").glob("*.svg"))
 
     def plot(self, name: str | None = None) -> Picture:
         """A figure of the run, the first unless named; a notebook shows it."""
-        if not self.figures:
+        drawn = self.figures()
+        if not drawn:
             raise InputError(f"{self.folder}: the run drew no figures; start it without ~figures.")
-        if name is not None and name not in self.figures:
-            raise ConfigError(f"{name}: no such figure; there are {', '.join(self.figures)}.")
-        return Picture(self.folder / "figures" / f"{name or self.figures[0]}.svg")
+        if name is not None and name not in drawn:
+            raise ConfigError(f"{name}: no such figure; there are {', '.join(drawn)}.")
+        return Picture(self.folder / "figures" / f"{name or drawn[0]}.svg")
 
     def _repr_html_(self) -> str:
         if (page := self.folder / ATLAS).is_file():

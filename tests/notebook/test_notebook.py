@@ -86,7 +86,7 @@ def test_a_run_gives_what_the_command_gives_and_leaves_no_trace(tmp_path, run_co
     assert again.metrics == found.metrics
     assert found.table("relation_heads")["relation"][0] == "all"
     grid = found.grid("relation:all:dependent_to_head")
-    rows = found.heads[found.heads["quantity"] == "relation:all:dependent_to_head"]
+    rows = found.heads().query("quantity == 'relation:all:dependent_to_head'")
     assert grid.loc[2, 3] == rows[(rows["layer"] == 2) & (rows["head"] == 3)]["value"].item()
     assert "clark_relations" in found._repr_html_()
 
