@@ -47,9 +47,14 @@ class MapName:
         return self.task, self.split, self.example
 
     @property
-    def head_index(self) -> tuple[int, int]:
-        """Layer and head, from 1, whichever encoder they are of."""
-        return self.layer, self.head
+    def family(self) -> str:
+        """The encoder before it was fine-tuned: `minilm+mrpc` is of the family `minilm`."""
+        return self.encoder.partition("+")[0]
+
+    @property
+    def head_index(self) -> tuple[str, int, int]:
+        """Family, layer and head, from 1, whatever the encoder was fine-tuned on."""
+        return self.family, self.layer, self.head
 
 
 @dataclass(frozen=True)

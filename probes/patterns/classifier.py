@@ -9,6 +9,7 @@ from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, given
 from headscope.probes.base import Probe
+from headscope.probes.patterns.agreement import vote_rows
 from headscope.probes.patterns.scores import (
     Predictions,
     agreement_rows,
@@ -30,7 +31,8 @@ class PatternClassifier(Probe):
             raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts.kind}.")
         self.patterns = given(facts.patterns, "data of labelled maps")
         self.classes, self.names = self.patterns.classes, self.patterns.tested
-        self.agreement = agreement_rows(self.patterns.label_pairs, self.classes)
+        votes = vote_rows(self.patterns.votes, self.classes)
+        self.agreement = votes or agreement_rows(self.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
         self.tables: dict[str, list[Row]] = {}
         self.notes: list[str] = []
