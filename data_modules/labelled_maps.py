@@ -19,9 +19,9 @@ from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, held_out_family, split_fold
 from headscope.data_modules.patterns.labels import CLASSES, Label
-from headscope.data_modules.patterns.sources import ComputedSource, MapExample, MapSource, StoredSource
+from headscope.data_modules.patterns.sources import MAPS_FILE, ComputedSource, MapExample, MapSource, StoredSource
 from headscope.data_modules.patterns.synthetic import synthetic_maps
-from headscope.data_modules.patterns.votes import VotedMap
+from headscope.data_modules.patterns.votes import VotedMap, is_vote_table
 from headscope.errors import ConfigError, InputError, given, require_choice
 from headscope.files import files_sha256, local_path, once
 
@@ -57,8 +57,8 @@ class PatternDataModule(pl.LightningDataModule):
     Folds share neither head nor input, unless `apart` is false. Without a fold all labelled maps are learnt from.
     `held_out` tests all maps of one family of encoders instead, and learns from those of the others; `aside` are families
     that are only ever tested so. `synthetic` counts synthetic maps to learn from besides, until a share of the epochs is
-    over; with `real=false` they are all there is to learn from, and any labelled map may be tested. `maps` is a file of
-    stored maps, whose table of votes is `labels`; without it `labels` are names of maps, computed by `encoders`.
+    over; with `real=false` they are all there is to learn from, and any labelled map may be tested. Where `labels`
+    is a table of votes its maps are stored in `maps`, by default beside it; else they are computed again by `encoders`.
     """
 
     kind = "patterns"
@@ -92,16 +92,8 @@ class PatternDataModule(pl.LightningDataModule):
         if not 0 <= synthetic_until <= 1:
             raise ConfigError(f"data.synthetic_until={synthetic_until}: expected a share of the epochs.")
         self.synthetic_until = synthetic_until
-        self.file = local_path(labels)
-        # Stored maps need no encoder, so that none has to be there.
-        self.encoders = (
-            {}
-            if maps
-            else {name: one if isinstance(one, FrozenEncoder) else one() for name, one in (encoders or {}).items()}
-        )
-        self.source_of_maps: MapSource = (
-            StoredSource(local_path(maps), self.file) if maps else ComputedSource(self.file, self.encoders, dir)
-        )
+        self.file, self.encoders = local_path(labels), dict(encoders or {})
+        self.maps_file, self.dir = maps and local_path(maps), dir
         self.held_out, self.aside = held_out, tuple(aside)
         self.fold, self.validation, self.apart, self.real, self.synthetic = fold, validation, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
@@ -109,9 +101,18 @@ class PatternDataModule(pl.LightningDataModule):
         self.finite = RequireFinite()  # losses; the maps are checked one by one
 
     @once
+    def open_maps(self) -> MapSource:
+        """Stored maps where the table is one of votes; else names, whose encoders are built only then."""
+        if self.maps_file or is_vote_table(self.file):
+            self.encoders = {}
+            return StoredSource(self.maps_file or self.file.with_name(MAPS_FILE), self.file)
+        self.encoders = {name: one if isinstance(one, FrozenEncoder) else one() for name, one in self.encoders.items()}
+        return ComputedSource(self.file, cast(dict[str, FrozenEncoder], self.encoders), self.dir)
+
+    @once
     def read_rows(self) -> Sequence[Label | VotedMap]:
         """The maps that have a label."""
-        return self.source_of_maps.rows
+        return self.open_maps().rows
 
     @once
     def read_folds(self) -> FoldSplit:
@@ -147,7 +148,7 @@ class PatternDataModule(pl.LightningDataModule):
     @once
     def _compute_maps(self) -> list[MapExample]:
         """The labelled maps, in the order of the rows."""
-        return self.source_of_maps.examples(self.trainer.strategy.root_device if self.trainer else torch.device("cpu"))
+        return self.open_maps().examples(self.trainer.strategy.root_device if self.trainer else torch.device("cpu"))
 
     def facts(self) -> Facts:
         """What a module must know of the data."""
@@ -159,8 +160,8 @@ class PatternDataModule(pl.LightningDataModule):
         patterns = PatternFacts(
             classes=CLASSES,
             class_counts=tuple(counts.tolist()),
-            labels_sha256=files_sha256(self.source_of_maps.files),
-            label_pairs=tuple(self.source_of_maps.label_pairs),
+            labels_sha256=files_sha256(self.open_maps().files),
+            label_pairs=tuple(self.open_maps().label_pairs),
             tested=tuple(_told(rows[index]) for index in folds.test),
             votes=tuple(row.votes for row in rows if isinstance(row, VotedMap)),
         )
@@ -168,15 +169,16 @@ class PatternDataModule(pl.LightningDataModule):
 
     def source(self) -> Source:
         """Where the numbers come from."""
-        identities = {name: encoder.identity() for name, encoder in self.encoders.items()}
+        files, encoders = self.open_maps().files, cast(dict[str, FrozenEncoder], self.encoders)
+        identities = {name: encoder.identity() for name, encoder in encoders.items()}
         names = list(identities) or sorted({row.map.encoder for row in self.read_rows()})
         left_out = len(self.read_folds().left_out)
         return Source(
             encoder={"name": ", ".join(names), "encoders": identities},
-            data={str(file): files_sha256([file]) for file in self.source_of_maps.files},
+            data={str(file): files_sha256([file]) for file in files},
             examples={name: len(split) for name, split in self.read_splits().items()},
             left_out={"maps that share a head or an input with what is held out": left_out},
-            inputs={file: sha256 for encoder in self.encoders.values() for file, sha256 in encoder.inputs().items()},
+            inputs={file: sha256 for encoder in encoders.values() for file, sha256 in encoder.inputs().items()},
         )
 
     def require(self, stages: Sequence[str]) -> None:

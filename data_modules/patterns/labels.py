@@ -17,7 +17,8 @@ from headscope.errors import InputError
 from headscope.files import write_atomically
 
 CLASSES = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
-SPLITS = ("train", "val")
+SPLITS = ("train", "val", "test")
+TEXTS = ("wikitext", "ewt")  # other inputs of stored maps: running text and a treebank's sentences, one by one
 NEARLY_ALL = 0.95  # of the maps: a classifier that calls so many alike tells nothing of them
 
 
@@ -112,7 +113,7 @@ def _label(where: str, row: dict[str, str]) -> Label:
             expected = "a whole number" if column in NUMBERS else "a name"
             raise InputError(f"{where}: expected {expected} in the column {column}, found {quoted(row[column])}.")
     numbers = {column: _number(where, column, row[column]) for column in NUMBERS}
-    for column, choices in (("task", tuple(TASKS)), ("split", SPLITS), ("label", ("", *CLASSES))):
+    for column, choices in (("task", (*TASKS, *TEXTS)), ("split", SPLITS), ("label", ("", *CLASSES))):
         if row[column] not in choices:
             expected = ", ".join(choice for choice in choices if choice)
             raise InputError(f"{where}: expected a {column} of {expected}, found {quoted(row[column])}.")

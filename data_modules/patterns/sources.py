@@ -18,6 +18,8 @@ from headscope.data_modules.patterns.stored import StoredMap, read_maps
 from headscope.data_modules.patterns.votes import VotedMap, read_votes
 from headscope.errors import InputError
 
+MAPS_FILE = "maps.safetensors"
+
 
 @dataclass(frozen=True)
 class MapExample:

@@ -51,6 +51,11 @@ def majority(votes: Sequence[str]) -> str | None:
     return first if count > others[0][1] else None
 
 
+def is_vote_table(file: Path) -> bool:
+    """Whether a file has the columns of such a table."""
+    return next(lines(file), (1, ""))[1].split(",") == list(COLUMNS)
+
+
 def read_votes(file: Path) -> list[VotedMap]:
     """The rows of a table, in the order of the maps; an error names the line of what cannot be."""
     rows = [_row(where, row, number) for number, (where, row) in enumerate(_rows(file))]

@@ -10,6 +10,7 @@ from headscope.contracts import ChildRun, Findings, Row
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.data_modules.patterns.votes import RANDOM
 from headscope.probes.patterns.abstention import abstention_rows
+from headscope.probes.patterns.examples import surest
 from headscope.probes.patterns.scores import (
     best_temperature,
     class_rows,
@@ -51,7 +52,8 @@ def joined_folds(
     rows = [summary_row(name, own) for name, own in folds.items()]
     known = {row["what"]: row["value"] for row in agreement}
     beside = {"a labeller against the other two": known.get(CEILING), "published": PUBLISHED}
-    said = [row for part in parts if part.row == network for row in part.results.tables["predictions"]]
+    said_by = [part for part in parts if part.row == network]
+    said = [row for part in said_by for row in part.results.tables["predictions"]]
     abstention = abstention_rows(certainties(calibrated, labels, [len(one) for _, one in folds[network]]), risks)
     return Findings(
         metrics={
@@ -79,6 +81,7 @@ def joined_folds(
             "agreement": agreement,
             "predictions": said,
         },
+        drawings={"examples": surest([one for part in said_by for one in part.results.drawings.get("examples", [])])},
         notes={"summary": [note for name, own in folds.items() for note in uniform_notes(name, pooled(own)[0], CLASSES)]},
     )
 
