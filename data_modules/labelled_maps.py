@@ -93,7 +93,7 @@ class PatternDataModule(pl.LightningDataModule):
             raise ConfigError(f"data.synthetic_until={synthetic_until}: expected a share of the epochs.")
         self.synthetic_until = synthetic_until
         self.file, self.encoders = local_path(labels), dict(encoders or {})
-        self.maps_file, self.dir = maps and local_path(maps), dir
+        self.maps_file, self.dir = local_path(maps) if maps else None, dir
         self.held_out, self.aside = held_out, tuple(aside)
         self.fold, self.validation, self.apart, self.real, self.synthetic = fold, validation, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed

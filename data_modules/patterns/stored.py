@@ -81,9 +81,9 @@ def write_maps(
     exact: bool = False,
 ) -> list[str]:
     """Write maps, in 8 bits unless they are to be `exact`; their checksums, for the table."""
-    kept = [one.astype(np.float32) if exact else quantised(one) for one in weights]
     for number, one in enumerate(weights):
         require_map(one.astype(np.float32), f"{file}: map {number}")
+    kept = [one.astype(np.float32) if exact else quantised(one) for one in weights]
     tensors = {
         "cells": torch.from_numpy(np.concatenate([one.ravel() for one in kept])),
         "lengths": torch.tensor([len(one) for one in kept], dtype=torch.int32),
