@@ -1,6 +1,7 @@
-"""How the maps of every text family of the installed transformers are taken: python -m headscope.data_modules.encoders.conformance
+"""How the maps of every text family of the installed transformers are taken.
 
-Each family is built with tiny random weights and run on a padded batch with its own eager attention and streamed.
+Each family is built with tiny random weights and run on a padded batch, with its own eager attention and streamed:
+python -m headscope.data_modules.encoders.conformance
 """
 
 import argparse
@@ -25,8 +26,20 @@ from headscope.errors import InputError, first_line
 from headscope.files import write_atomically
 from headscope.processes import progress
 
+SILENT = 60  # above the level of any message
 FILE = Path("docs") / "conformance.md"
 COLUMNS = ("family", "what it is", "maps", "difference of maps", "of the output", "heads can be disabled", "why")
+INTRODUCTION = """# Conformance
+
+The {families} text families of transformers {transformers} (torch {torch}), each built with tiny random weights and run on a
+padded batch in float32 by `python -m headscope.data_modules.encoders.conformance`, which writes this page: {told}. Heads can
+be disabled in {disabled}. The largest difference of a streamed map from the model's own eager map is {worst}.
+
+*streamed*: maps are read, and heads disabled, in the one attention function; *own maps*: the model hands out its own eager
+maps, and heads are disabled by hooks; *refused*: a sentence at load says why; *not built*: no small model of the family
+could be made here, and a real one is checked when it is loaded. How it works: [models.md](models.md).
+
+"""
 KINDS = ("streamed", "own maps", "refused", "not built")
 
 
@@ -50,7 +63,7 @@ class Conformance:
 
 def conformance(family: str) -> Conformance:
     """What is found of a family, whatever happens in its code."""
-    what = "encoder of an encoder–decoder" if CONFIG_MAPPING[family]().is_encoder_decoder else "encoder"
+    what = "encoder of an encoder–decoder" if CONFIG_MAPPING[family]().is_encoder_decoder else ""
     try:
         model = small_model(family)
     except Exception as error:  # of a family whose sizes are not those of others
@@ -60,8 +73,8 @@ def conformance(family: str) -> Conformance:
         verdict = check(model, config.num_hidden_layers, config.num_attention_heads)
     except Exception as error:
         return Conformance(family, what, "refused", why=first_line(error).removeprefix(f"{family}: "))
-    if verdict.causal:
-        what = "decoder"
+    if not what and verdict.kind != "refused":
+        what = "decoder" if verdict.causal else "encoder"
     disabled = verdict.kind == "streamed" or (verdict.kind == "own maps" and can_be_disabled(model))
     return Conformance(family, what, verdict.kind, verdict.maps, verdict.output, disabled, reason(verdict))
 
@@ -89,19 +102,15 @@ def document(rows: Sequence[Conformance]) -> str:
     worst = max((row.maps or 0 for row in rows), default=0)
     table = [COLUMNS, ("---",) * len(COLUMNS), *(row.cells() for row in rows)]
     lines = ["| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in row) + " |" for row in table]
-    return (
-        "# Conformance\n\n"
-        f"The {len(rows)} text families of transformers {transformers.__version__} (torch {torch.__version__}), each built with "
-        "tiny random weights and run on a padded batch in float32 by "
-        "`python -m headscope.data_modules.encoders.conformance`, which writes this page: "
-        f"{told}. Heads can be disabled in {sum(row.disabled for row in rows)}. The largest difference of a streamed map from "
-        f"the model's own eager map is {worst:.1e}.\n\n"
-        "*streamed*: maps are read, and heads disabled, in the one attention function; *own maps*: the model hands out its own "
-        "eager maps, and heads are disabled by hooks; *refused*: a sentence at load says why; *not built*: no small model of "
-        "the family could be made here, and a real one is checked when it is loaded. How it works: [models.md](models.md).\n\n"
-        + "\n".join(lines)
-        + "\n"
+    about = INTRODUCTION.format(
+        families=len(rows),
+        transformers=transformers.__version__,
+        torch=torch.__version__,
+        told=told,
+        disabled=sum(row.disabled for row in rows),
+        worst=f"{worst:.1e}",
     )
+    return about + "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -112,7 +121,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.filterwarnings("ignore")
-    transformers_logging.set_verbosity(transformers_logging.CRITICAL + 1)
+    transformers_logging.set_verbosity(SILENT)
     if unknown := set(given.families) - set(CONFIG_MAPPING):
         parser.error(f"no model type {', '.join(sorted(unknown))}")
     rows = [conformance(family) for family in progress(given.families or list(text_families()), "families")]

@@ -1,7 +1,7 @@
 """Every text family of the installed transformers with tiny random weights, built in memory."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -108,7 +108,7 @@ def small_config(kind: type[PreTrainedConfig], **special: Any) -> PreTrainedConf
     default = kind()
     known = {**kind.attribute_map, **default.to_dict()}
     changes = {key: value for key, value in SMALL.items() if key in known}
-    for part, of in kind.sub_configs.items():
+    for part in cast(dict[str, Any], kind.sub_configs):
         if isinstance(getattr(default, part, None), PreTrainedConfig):
             changes[part] = small_config(type(getattr(default, part))).to_dict()
     if "kv_lora_rank" in known:  # latent attention has as many keys as queries

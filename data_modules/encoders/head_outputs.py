@@ -1,4 +1,4 @@
-"""What each head brings to its queries, in models whose attention cannot be replaced: by hooks on two projections of a layer.
+"""What each head brings to its queries, where attention cannot be replaced: by hooks on two projections of a layer.
 
 The values are what the value projection gives, and what all heads bring, side by side, is what the output projection gets.
 Which two modules these are is not told by their names: they are the two between which, on a tiny batch, the layer's own map
@@ -8,6 +8,7 @@ times the values is what is projected.
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders.attention import OutputChange
-from headscope.data_modules.encoders.self_check import Maps, tiny_batch
+from headscope.data_modules.encoders.self_check import tiny_batch
 from headscope.errors import InputError, first_line
 
 SAME = 1e-4  # relative to the largest number
@@ -88,7 +89,7 @@ def head_places(model: PreTrainedModel) -> HeadPlaces:
 
 def inner(model: PreTrainedModel) -> Any:
     """What has the heads: the model without its head for a task, the encoder where there is a decoder too."""
-    base = model.base_model
+    base: Any = model.base_model
     return base.get_encoder() if base.config.is_encoder_decoder and hasattr(base, "decoder") else base
 
 
@@ -96,13 +97,13 @@ def inner(model: PreTrainedModel) -> Any:
 def _find(model: PreTrainedModel) -> HeadPlaces | str:
     inputs = {name: tensor.to(model.device) for name, tensor in tiny_batch(model.config).items()}
     calls: list[tuple[nn.Module, Tensor, Tensor]] = []
+    kept: Any = lambda part, given, out: calls.append((part, given[0], out))  # noqa: E731
     with ExitStack() as scope:
         for module in model.modules():
             if getattr(getattr(module, "weight", None), "ndim", 0) == 2 and not isinstance(module, nn.Embedding):
-                keep = module.register_forward_hook(lambda part, given, out: calls.append((part, given[0], out)))
-                scope.callback(keep.remove)
+                scope.callback(module.register_forward_hook(kept).remove)
         model.set_attn_implementation("eager")
-        maps: Maps = tuple(model(**inputs, output_attentions=True).attentions or ())
+        maps: list[Tensor] = list(model(**inputs, output_attentions=True).attentions or ())
     real, found, start = inputs["attention_mask"].bool(), [], 0
     for layer in maps:
         place, start = _match(layer, calls, start, real)
@@ -154,15 +155,15 @@ def hooked_outputs_changed_by(model: PreTrainedModel, changes: dict[int, OutputC
     places, masks, values = head_places(model), [], {}
 
     def start(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        ids = named.get("input_ids", given[0] if given else named.get("inputs_embeds"))
+        ids: Any = named.get("input_ids", given[0] if given else named.get("inputs_embeds"))
         mask = named.get("attention_mask")
         real = torch.ones(ids.shape[:2], device=ids.device) if mask is None else mask
         masks[:] = [places.allowed(real.bool())]
 
-    def keep(layer: int, projected: Tensor) -> None:
+    def keep(layer: int, _: nn.Module, __: tuple[Any, ...], projected: Tensor) -> None:
         values[layer] = places.layers[layer].values(projected)
 
-    def change(layer: int, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def change(layer: int, _: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
         place, (brought, *others) = places.layers[layer], given
         changed = changes[layer](brought.unflatten(-1, (place.heads, place.size)), values.pop(layer), masks[0])
         return (changed.to(brought.dtype).flatten(2), *others)
@@ -171,8 +172,8 @@ def hooked_outputs_changed_by(model: PreTrainedModel, changes: dict[int, OutputC
         scope.callback(inner(model).register_forward_pre_hook(start, with_kwargs=True).remove)
         for layer in changes:
             place = places.layers[layer]
-            kept = place.value.register_forward_hook(lambda _, __, out, layer=layer: keep(layer, out))
-            scope.callback(kept.remove)
-            hook = place.output.register_forward_pre_hook(lambda _, given, layer=layer: change(layer, given))
-            scope.callback(hook.remove)
+            kept: Any = partial(keep, layer)
+            changed: Any = partial(change, layer)
+            scope.callback(place.value.register_forward_hook(kept).remove)
+            scope.callback(place.output.register_forward_pre_hook(changed).remove)
         yield
