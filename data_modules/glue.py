@@ -135,7 +135,7 @@ def tasks_without_files(dir: str | None, splits: Sequence[str]) -> dict[str, str
         return {}
     folder, lacking = local_path(dir) if dir else SAMPLE, {}
     for name, task in TASKS.items():
-        files = {"train": "train.tsv", "val": task.dev_file}
+        files = {"train": "train.tsv", "val": task.dev_file, "test": task.test_file}
         places = (folder / task.folder, folder)
         if not any(all((place / files[split]).is_file() for split in splits) for place in places):
             lacking[name] = f"{folder}: has no {task.folder}/{' and '.join(files[split] for split in splits)}"

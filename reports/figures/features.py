@@ -35,6 +35,8 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
 
     Special tokens have figures of their own: [CLS] gets far more than any word, and would leave words no colours.
     """
+    if results.provenance.config.get("tasks"):  # of several, which have figures of their own
+        return
     cells = cells_by_quantity(heads)
     counts = {row["quantity"]: row["n"] for row in heads if row.get("n") is not None}
     for prefix, title in GROUPS.items():
