@@ -10,9 +10,12 @@ from transformers import MODEL_MAPPING, AutoTokenizer, PreTrainedConfig, PreTrai
 
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import Sink, weights_go_to
+from headscope.data_modules.encoders.layout import ModelTraits, layout_of, traits_of, with_separator
 from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
 from headscope.data_modules.encoders.self_check import Verdict, key_of, require_usable, verdict_of
 from headscope.errors import ConfigError, InputError, first_line, given
+from headscope.files import once
+from headscope.layout import Layout
 
 
 class LastLayerSeen(Exception):
@@ -96,7 +99,18 @@ class FrozenEncoder(nn.Module):
             raise InputError(
                 f"{self.name}: its tokenizer cannot align pieces to words; a fast one (tokenizer.json) is needed."
             )
-        return tokenizer
+        if not self._traits().segments:
+            tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
+        return with_separator(tokenizer)
+
+    @once
+    def layout(self) -> Layout:
+        """Which special tokens stand around its texts, and whether a token sees those that follow it."""
+        return layout_of(self.tokenizer(), self._traits().causal)
+
+    @once
+    def _traits(self) -> ModelTraits:
+        return traits_of(self.config, self.spec.trust_remote_code)
 
     def require_same_shape(self, other: "FrozenEncoder") -> None:
         """Refuse a model that cannot be compared head by head: it must have the same heads and read the same tokens."""
