@@ -15,6 +15,7 @@ RELATIONS = tuple(NAMES.split())  # of Universal Dependencies and of Stanford's
 SHORT = ("~figures", "stages=[test]")
 # What makes a run of each experiment short, and offline.
 OVERRIDES = {
+    "kovaleva_glue": ("data.limit=6", "start=untrained"),
     "pande_sieves": ("data=treebank_tokens", "data.limit=8"),
     "pattern_fold": ("data.synthetic=10",),
     "structural_probe": ("data.hidden_layer=2",),
