@@ -104,6 +104,7 @@ class Facts:
     encoder: EncoderSpec | None = None  # for those who load the model with a head of their own
     encoder_sha256: str | None = None
     relations: tuple[str, ...] = ()  # names of the dependency relations
+    separators: bool = False  # whether a unit behind the last word stands for [SEP]
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
     labels: bool = True  # whether what is tested has the labels of its task
