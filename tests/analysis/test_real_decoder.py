@@ -64,11 +64,10 @@ def test_relations_are_those_of_pairs_that_the_model_sees(decoder, shared, own_a
                 if governor - 1 == asked:
                     continue
                 others = [v for v in range(len(pieces)) if v != asked]
-                weight = (
-                    (lambda v, a=asked: by_word[a][v]) if direction.startswith("dep") else (lambda v, a=asked: by_word[v][a])
-                )
+                forward = direction == "dependent_to_head"
+                weights = {v: by_word[asked][v] if forward else by_word[v][asked] for v in others}
                 count[direction, m] += 1
-                right[direction, m] += max(others, key=weight) == governor - 1
+                right[direction, m] += max(weights, key=weights.__getitem__) == governor - 1
     for direction in ("dependent_to_head", "head_to_dependent"):
         values = found.heads[f"relation:all:{direction}"]
         for m in range(36):

@@ -178,7 +178,7 @@ def test_the_paper_s_sentences_by_hand():
     certain = {name: torch.tensor([[False, False], [True, False]]) for name in NAMES}
     ours = {
         row["check"]: row["ours"]
-        for row in published_sentences(grids, certain, {"attention_to_sep": 1 / 64, "entropy": 4.0})
+        for row in published_sentences(grids, certain, {"attention_to_sep": 1 / 64, "entropy": 4.0, "cls_entropy": 4.0})
     }
     assert ours["layers whose heads give [SEP] over 50 %"] == "2"
     assert ours["attention from [SEP] to [SEP] in these layers"] == "92.5 % in these layers"
