@@ -1,9 +1,10 @@
 """Which head finds which dependency: all relations in one chart, a grid per relation, and attention as lines (Clark)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from headscope.contracts import Row, RunResults
@@ -20,11 +21,12 @@ from headscope.reports.figures.drawing import (
     scale_of,
     shape_of,
     sheet,
+    text_width,
     written,
 )
-from headscope.reports.figures.lines import draw_lines
 
 NOTE = "Lines are 95 % intervals of the accuracy on the half that did not choose the head."
+FAINTEST, FAINTEST_LINK = 0.02, 0.15
 TITLES = {"dependent_to_head": "dependent → governor", "head_to_dependent": "governor → dependent"}
 
 
@@ -102,3 +104,35 @@ def attention_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple
         links = Line2D([], [], color=PUBLISHED, linewidth=1.8, label=f"{drawing['relation']} link")
         legend_below(drawn, [links, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])
         yield f"lines_{drawing['relation']}", drawn
+
+
+def draw_lines(
+    axes: Axes,
+    words: Sequence[str],
+    attention: Sequence[Sequence[float]],
+    width: float,
+    links: Collection[tuple[int, int]] = (),
+    size: float = 7.0,
+) -> None:
+    """Each left word joined to what it attends to, in a panel of so many millimetres; links have a colour of their own."""
+    for left, row in enumerate(attention):
+        for right, weight in enumerate(row):
+            linked = (left, right) in links
+            if weight > FAINTEST or linked:
+                axes.plot(
+                    [0, 1],
+                    [left, right],
+                    color=PUBLISHED if linked else OURS,
+                    alpha=min(1, max(weight, FAINTEST_LINK * linked)),
+                    linewidth=1.8 if linked else 1.2,
+                )
+    marked = {index for link in links for index in link}
+    for index, word in enumerate(words):
+        weight = "bold" if index in marked else "normal"
+        axes.text(-0.03, index, word, ha="right", va="center", fontsize=size, fontweight=weight)
+        axes.text(1.03, index, word, ha="left", va="center", fontsize=size, fontweight=weight)
+    # Room for the longest word, which is bold at worst, on both sides of lines that share the rest.
+    longest = 1.2 * max(text_width(word, size) for word in words) + 3
+    reach = longest / max(width - 4 - 2 * longest, 10)
+    axes.set(xlim=(-reach, 1 + reach), ylim=(len(words) - 0.4, -0.6))
+    axes.axis("off")
