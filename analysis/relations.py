@@ -8,17 +8,6 @@ import torch
 from torch import Tensor
 
 from headscope.analysis.base import flat_maps
-from headscope.analysis.governors import (
-    ALL,
-    OFFSETS,
-    asked_words,
-    offset_right,
-    pairs_seen,
-    predicted_words,
-    relation_rows,
-    require_offsets,
-)
-from headscope.analysis.no_op import SECTION, GivesToSeparator
 from headscope.analysis.statistics import (
     FOLDS,
     choices,
@@ -28,6 +17,18 @@ from headscope.analysis.statistics import (
     of_choices,
     poisson_weights,
     require_replicates,
+)
+from headscope.analysis.word_attention import (
+    ALL,
+    OFFSETS,
+    SECTION,
+    GivesToSeparator,
+    asked_words,
+    offset_right,
+    pairs_seen,
+    predicted_words,
+    relation_rows,
+    require_offsets,
 )
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch

@@ -88,8 +88,7 @@ class TreebankDataModule(AttentionDataModule):
         drawn = sentences_to_draw(splits["test"].items) if "test" in splits and self.units == "words" else ()
         if self.separators:
             layout = self.encoder.layout()
-            first, last = layout.first or "[ROOT]", layout.separator_name
-            drawn = [replace(one, tokens=(first, *one.tokens, last)) for one in drawn]
+            drawn = [replace(one, tokens=(layout.first or "ROOT", *one.tokens, layout.separator or "")) for one in drawn]
         return replace(
             super().facts(), relations=tuple(self.read_relations()), drawn=tuple(drawn), separators=self.separators
         )

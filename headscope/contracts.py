@@ -109,6 +109,7 @@ class Facts:
     task: str | None = None  # of GLUE
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
+    notes: tuple[str, ...] = ()  # what the data say beneath tables
     filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
     patterns: PatternFacts | None = None
 

@@ -14,6 +14,7 @@ from headscope.errors import require_choice
 from headscope.probes.base import Probe
 from headscope.probes.parser.arborescence import best_trees
 from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
+from headscope.probes.parser.scorers import EXACT
 
 NEVER = -1e9  # the score of a candidate that is not there
 
@@ -88,7 +89,9 @@ def candidate_scores(
     """The scores with -inf where a candidate is padding or the word itself; without ROOT, nothing is ever below it."""
     words = batch.mask.shape[1]
     itself = torch.eye(words, dtype=torch.bool, device=batch.mask.device)
-    scores = scorer(batch).float().masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
+    scores = scorer(batch)
+    scores = scores if scores.dtype == EXACT else scores.float()
+    scores = scores.masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
     if not has_root:  # finite, since the only word of a sentence has no other candidate
         scores = torch.cat([torch.full_like(scores[:, :1], NEVER), scores[:, 1:]], 1)
     return scores

@@ -21,7 +21,7 @@ from headscope.reports.figures.drawing import (
     sheet,
     written,
 )
-from headscope.reports.figures.lines import draw_lines
+from headscope.reports.figures.relations import draw_lines
 
 NEAR = {"previous token": "attention_to_previous", "same token": "attention_to_current", "next token": "attention_to_next"}
 CLASSES = {"[CLS]": "attention_to_cls", "[SEP]": "attention_to_sep", "periods and commas": "attention_to_punctuation"}

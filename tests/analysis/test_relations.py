@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headscope.analysis.governors import OFFSETS, relation_rows
-from headscope.analysis.no_op import TAGS
 from headscope.analysis.relations import DIRECTIONS, RelationHeads
 from headscope.analysis.statistics import holm, mcnemar
+from headscope.analysis.word_attention import OFFSETS, TAGS, relation_rows
 from headscope.contracts import DrawnInput
 from headscope.data_modules.treebank import TreebankDataModule
 from headscope.errors import ConfigError

@@ -61,7 +61,12 @@ def own_data(experiment, folder, encoder):
     return overrides if experiment == "pattern_fold" else [*overrides, f"encoder.name={encoder}"]
 
 
-@pytest.mark.parametrize("experiment", runs_of_figures())
+def slow_if(name):
+    """The classifier of patterns takes longer than all others together."""
+    return pytest.param(name, marks=pytest.mark.slow) if name == "pattern_fold" else name
+
+
+@pytest.mark.parametrize("experiment", map(slow_if, runs_of_figures()))
 def test_every_published_figure_has_a_metric_or_a_row(experiment, run_here, random_encoder, tmp_path):
     encoder = random_encoder("bert").folder
     results, _ = run_here(f"experiment={experiment}", *own_data(experiment, tmp_path, encoder))

@@ -1,9 +1,10 @@
-"""Attention to [SEP] as a no-op (Clark, section 3.2): what a head's query words give to it, by their part of speech."""
+"""What a head makes of the words of a treebank: the governor that it predicts, and what it gives to [SEP] as a no-op."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headscope.analysis.base import DrawsMaps, flat_maps
@@ -11,7 +12,11 @@ from headscope.analysis.statistics import FOLDS, differs, holm, interval, of_cho
 from headscope.contracts import HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.treebank import UPOS
+from headscope.errors import ConfigError, did_you_mean
 
+OFFSETS = tuple(offset for offset in range(-5, 6) if offset)
+ALL = "all"
+NOT_SCORED = ("punct", "root")
 SECTION = Section("relations", "dependency relations")
 TAGS = (*UPOS, "other")
 NOUNS = ("NOUN", "PROPN")
@@ -66,7 +71,8 @@ class GivesToSeparator(DrawsMaps):
 
         What a head gives is measured on the half that did not choose it; `ranked` has the map that each half chose.
         """
-        rows, by_tag = [], []
+        rows: list[Row] = []
+        by_tag: list[Row] = []
         for relation, chosen in ranked:
             total = of_choices(self.sep_total.transpose(1, 2), chosen)  # (tag)
             words = self.sep_words.sum(0)
@@ -87,8 +93,8 @@ class GivesToSeparator(DrawsMaps):
             ]
         defined = [row for row in rows if row["p"] == row["p"]]
         corrected = iter(holm([row["p"] for row in defined]))
-        rows = [{**row, "p_holm": next(corrected) if row["p"] == row["p"] else None} for row in rows]
-        return {"no_op": rows, "no_op_by_part_of_speech": by_tag}
+        tested: list[Row] = [{**row, "p_holm": next(corrected) if row["p"] == row["p"] else None} for row in rows]
+        return {"no_op": tested, "no_op_by_part_of_speech": by_tag}
 
     def no_op_heads(self) -> dict[str, HeadValues]:
         """What nouns and all other words give to [SEP], for every head."""
@@ -116,5 +122,66 @@ def attention_to(
 
 def in_sides(by_tag: Float[Tensor, "*shape tag"]) -> Float[Tensor, "*shape side"]:
     """The sums over nouns and over all other words."""
-    noun = torch.tensor([tag in NOUNS for tag in TAGS], device=by_tag.device)
-    return torch.stack([by_tag[..., noun].sum(-1), by_tag[..., ~noun].sum(-1)], -1)
+    sides = [[tag in NOUNS, tag not in NOUNS] for tag in TAGS]
+    return by_tag @ torch.tensor(sides, dtype=by_tag.dtype, device=by_tag.device)
+
+
+def require_offsets(offsets: Sequence[Any]) -> tuple[int, ...]:
+    """The fixed offsets that are tried; an error for none, for 0 and for one that is there twice."""
+    wrong = [one for one in offsets if not isinstance(one, int) or isinstance(one, bool) or not one]
+    if wrong or not offsets or len(set(offsets)) < len(offsets):
+        raise ConfigError(f"analyses.relations.offsets={list(offsets)}: expected whole numbers without 0, each once.")
+    return tuple(offsets)
+
+
+def relation_rows(
+    known: Sequence[str], wanted: Sequence[str] | str | None, subtypes: bool
+) -> tuple[list[str], Float[Tensor, "relation row"]]:
+    """The rows of the table, the last for all words, and which of them a word of each relation belongs to."""
+    row_of = [name if subtypes else name.partition(":")[0] for name in known]
+    scored = [name.partition(":")[0] not in NOT_SCORED for name in known]
+    rows = sorted({row for row, counts in zip(row_of, scored, strict=True) if counts})
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    for name in wanted or ():
+        if name not in rows:
+            raise ConfigError(f"analyses.relations.relations: {name} is no relation of the data{did_you_mean(name, rows)}")
+    rows = [row for row in rows if wanted is None or row in wanted]
+    member = torch.tensor([[counts and row == of for row in rows] for of, counts in zip(row_of, scored, strict=True)])
+    everything = torch.tensor(scored, dtype=torch.float32)[:, None]
+    return [*rows, ALL], torch.cat([member.float().reshape(len(known), len(rows)), everything], 1)
+
+
+def predicted_words(
+    maps: Float[Tensor, "batch map unit unit"], words: Bool[Tensor, "batch unit"], candidates: Bool[Tensor, "batch unit"]
+) -> Int[Tensor, "batch direction_map unit"]:
+    """For every word the other candidate with most attention, along rows and then along columns."""
+    positions = torch.arange(words.shape[1], device=words.device)
+    pair = words[:, :, None] & candidates[:, None] & (positions[:, None] != positions)
+    # A word without pieces gets and gives nothing: nowhere to look is ROOT, which is never the gold head.
+    found = [
+        maps.masked_fill(~pair[:, None] | (maps <= 0), -1).argmax(3),
+        maps.masked_fill(~pair.mT[:, None] | (maps <= 0), -1).argmax(2),
+    ]
+    return torch.cat(found, 1)
+
+
+def pairs_seen(
+    visible: Bool[Tensor, "batch unit unit"], asked: Int[Tensor, "batch word"], governors: Int[Tensor, "batch word"]
+) -> Bool[Tensor, "batch direction word"]:
+    """Whether the word that is asked may see the gold governor of a word, and whether the governor may see the word."""
+    batch = torch.arange(len(visible), device=visible.device)[:, None]
+    above = governors.clamp(min=0)
+    return torch.stack([visible[batch, asked, above], visible[batch, above, asked]], 1) & (governors > 0)[:, None]
+
+
+def asked_words(asked: Int[Tensor, "batch word"], possessive: Bool[Tensor, "batch word"]) -> Int[Tensor, "batch word"]:
+    """The word whose prediction is scored for each word: the clitic behind a possessor, else the word itself."""
+    own = torch.arange(asked.shape[1], device=asked.device)
+    return torch.where(possessive & (asked > 0), asked, own)
+
+
+def offset_right(governors: Int[Tensor, "batch word"], offsets: Sequence[int]) -> Float[Tensor, "batch offset word"]:
+    """Whether the gold head stands at each fixed offset."""
+    positions = torch.arange(governors.shape[1], device=governors.device)
+    tried = torch.tensor(offsets, device=governors.device)
+    return (((governors - positions)[:, None] == tried[:, None]) & (governors > 0)[:, None]).float()
