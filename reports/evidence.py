@@ -7,6 +7,7 @@ from typing import Any
 from headscope.contracts import INITS, Source
 
 FEW = 30  # inputs
+WHOLE = ("votes.csv", "maps.safetensors")  # real maps of real encoders, in full
 # The states of a model that published figures are of (`published.state`), and what `encoder.init` has to be for each.
 STATES = {
     "pre-trained": ("pretrained",),
@@ -17,8 +18,8 @@ STATES = {
 
 
 def is_sample(path: Path) -> bool:
-    """Whether it is of the samples that ship with the project."""
-    return ("data_modules", "samples") in zip(path.parts, path.parts[1:], strict=False)
+    """Whether it is of the small samples that ship with the project; the set of labelled maps is no such sample."""
+    return ("data_modules", "samples") in zip(path.parts, path.parts[1:], strict=False) and path.name not in WHOLE
 
 
 def inputs(source: Source) -> int | None:
