@@ -46,7 +46,7 @@ class DocumentDataModule(AttentionDataModule):
         test: str | None = None,
         limit: int | None = None,
         windows: str = "first",
-        singletons: bool = False,
+        singletons: bool = True,
         parser: str | None = None,
         **options: Any,
     ) -> None:

@@ -98,6 +98,7 @@ class Facts:
     layers: int = 0
     heads: int = 0
     hidden_size: int = 0
+    hidden_layer: int | None = None  # whose hidden states there are
     vector_size: int = 0
     maps: str | None = None  # what a map holds, attention or gradients; None where there are no maps
     tuned: bool = False  # whether a second model's maps are beside the first's

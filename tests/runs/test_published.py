@@ -1,9 +1,13 @@
 """Every published figure stands beside something: a key of `published` that no metric and no row answers is a mistake."""
 
+import shutil
+
 import pytest
 from omegaconf import OmegaConf
+from transformers import BertConfig, BertForMaskedLM
 
 from headscope.reports.evidence import STATES, of_the_same_state
+from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, composed
 
 FILES = {file.stem: OmegaConf.load(file) for file in sorted((PROJECT / "conf" / "experiment").glob("[!_]*.yaml"))}
@@ -52,12 +56,22 @@ def treebank(file, relations):
     return file
 
 
+def masked_language_model(folder, tokenizer_of):
+    """A tiny one of five layers, from which on the paper says something of gradients."""
+    BertForMaskedLM(BertConfig(**TINY | {"num_hidden_layers": 5})).save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer_of / file, folder)
+    return folder
+
+
 def own_data(experiment, folder, encoder):
     """What an experiment is run on, so that all rows occur that it can have."""
     overrides = [*SHORT, *OVERRIDES.get(experiment, ("data.limit=6",))]
     if experiment == "clark_relations":
         file = treebank(folder / "both.conllu", RELATIONS)
         overrides = [*SHORT, f"data.test={file}", "analyses.relations.min_count=1", "analyses.relations.replicates=20"]
+    if experiment == "clark_gradients":
+        encoder = masked_language_model(folder / "mlm", encoder)
     return overrides if experiment == "pattern_fold" else [*overrides, f"encoder.name={encoder}"]
 
 
