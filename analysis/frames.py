@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.analysis.base import DrawsMaps, flat_maps
-from headscope.analysis.links import largest, link_attention, link_ends
+from headscope.analysis.links import largest, link_attention, link_ends, seen_links
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
@@ -36,7 +36,7 @@ QUANTITIES = {
 
 
 class FrameHeads(DrawsMaps):
-    """Per input the largest attention among the linked token pairs; averaged over inputs.
+    """Per input the largest attention among the linked token pairs; averaged over the inputs with a pair that is seen.
 
     The heads above a percentile are marked where there are at least `min_count` inputs: of fewer, they are chance.
     """
@@ -44,6 +44,7 @@ class FrameHeads(DrawsMaps):
     kind = "frames"
     total: Tensor
     inputs: Tensor
+    targets: Tensor
     resampled_total: Tensor
     resampled_inputs: Tensor
 
@@ -56,37 +57,40 @@ class FrameHeads(DrawsMaps):
         self.filters = facts.filters
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
-        self.add_sum("inputs")
-        self.add_sum("resampled_total", replicates, len(DIRECTIONS) * maps)
-        self.add_sum("resampled_inputs", replicates)
+        self.add_sum("inputs", len(DIRECTIONS))
+        self.add_sum("targets")
+        self.add_sum("resampled_total", replicates, len(DIRECTIONS), maps)
+        self.add_sum("resampled_inputs", replicates, len(DIRECTIONS))
         self.keep_maps_of(facts.drawn, [len(one.tokens) for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
-        values = frame_values(flat_maps(batch), batch.gold["links"]).double()  # (batch, direction, map)
+        values, defined = frame_values(flat_maps(batch), batch.gold["links"], batch.visible())
+        values, defined = values.double(), defined.double()  # (batch, direction, map), (batch, direction)
         weights = poisson_weights(batch.input_index, self.replicates, self.seed).double()
         self.total += values.sum(0)
-        self.inputs += len(values)
-        self.resampled_total += weights @ values.flatten(1)
-        self.resampled_inputs += weights.sum(1)
+        self.inputs += defined.sum(0)
+        self.targets += len(values)
+        self.resampled_total += (weights @ values.flatten(1)).view_as(self.resampled_total)
+        self.resampled_inputs += weights @ defined
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
-        means = (self.total / self.inputs).cpu()
-        low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
-        inputs = int(self.inputs)
+        means = (self.total / self.inputs[:, None]).cpu()
+        low, high = interval(self.resampled_total, self.resampled_inputs[..., None])
+        inputs = [int(count) for count in self.inputs.tolist()]
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {
                 "head": head_at(index, self.heads),
                 "direction": direction,
                 "score": float(means[d, index]),
-                "low": float(low[part][index]),
-                "high": float(high[part][index]),
-                "n": inputs,
+                "low": float(low[d, index]),
+                "high": float(high[d, index]),
+                "n": inputs[d],
             }
-            for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
+            for d, direction in enumerate(DIRECTIONS)
             for index in (means[d] > marks[d]).nonzero().flatten().tolist()
-            if inputs >= self.min_count
+            if inputs[d] >= self.min_count
         ]
         rows.sort(key=lambda row: -row["score"])
         return Findings(
@@ -95,17 +99,17 @@ class FrameHeads(DrawsMaps):
             tables={
                 "marked": rows,
                 "filters": [{"targets": reason, "removed": count} for reason, count in self.filters.items()]
-                + [{"targets": "left", "removed": inputs}],
+                + [{"targets": "left", "removed": int(self.targets)}],
             },
             heads=by_name(
                 HeadValues(
                     QUANTITIES[direction],
                     value=self.grid(means[d]),
-                    n=self.grid(self.inputs.expand(self.layers * self.heads)),
-                    low=self.grid(low[part]),
-                    high=self.grid(high[part]),
+                    n=self.grid(self.inputs[d].expand(self.layers * self.heads)),
+                    low=self.grid(low[d]),
+                    high=self.grid(high[d]),
                 )
-                for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
+                for d, direction in enumerate(DIRECTIONS)
             ),
             notes={"marked": [self._what_is_marked(rows)]},
             drawings={"example_maps": self._example_maps({row["head"] for row in rows})},
@@ -115,7 +119,7 @@ class FrameHeads(DrawsMaps):
         least = f"at least {self.min_count} targets (analyses.frames.min_count)"
         if rows:
             return f"marked: above the {self.percentile:g}th percentile of all heads, of {least}"
-        return f"no head is marked: that asks for {least}, found {int(self.inputs)}"
+        return f"no head is marked: that asks for {least}, found {int(self.inputs.max())}"
 
     def _example_maps(self, heads: set[str]) -> list[Row]:
         """The first input's map of each marked head."""
@@ -133,8 +137,14 @@ class FrameHeads(DrawsMaps):
         ]
 
 
-def frame_values(maps: Float[Tensor, "batch map token token"], links: Tensor) -> Float[Tensor, "batch direction map"]:
-    """The largest attention from a target's token to an element's, and back."""
+def frame_values(
+    maps: Float[Tensor, "batch map token token"], links: Tensor, visible: Bool[Tensor, "batch token token"]
+) -> tuple[Float[Tensor, "batch direction map"], Bool[Tensor, "batch direction"]]:
+    """The largest attention from a target's token to an element's that it may see, and back; 0 and False for none."""
     target, element, there = link_ends(links)
-    ends = ((target, element), (element, target))
-    return torch.stack([largest(link_attention(maps, start, end), there) for start, end in ends], 1)
+    values, defined = [], []
+    for start, end in ((target, element), (element, target)):
+        seen = there & seen_links(visible, start, end)
+        values.append(largest(link_attention(maps, start, end), seen))
+        defined.append(seen.any(1))
+    return torch.stack(values, 1), torch.stack(defined, 1)
