@@ -40,8 +40,8 @@ class HeadRoles(Analysis):
     defined: list[Tensor]
     tuned: list[Tensor]
     shuffled: Tensor
-    highest: Tensor
-    uniform: Tensor
+    highest: list[Tensor]
+    lengths: list[Tensor]
 
     def __init__(
         self,
@@ -79,21 +79,17 @@ class HeadRoles(Analysis):
         windows = [WINDOWS.get(name, 0) if "local_edges" in self.released else 0 for name in self.names]
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
         self.models = ("", TUNED) if facts.tuned else ("",)
-        for name in ("index", "scores", "defined", "tuned"):
+        for name in ("index", "scores", "defined", "tuned", "highest", "lengths"):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_sum("shuffled", len(self.models), permutations, self.layers * self.heads, len(self.names))
-        self.add_sum("highest", len(self.names))
-        self.add_sum("uniform")
 
     def update(self, batch: AttentionBatch) -> None:
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
         weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask, self.windows)
         self.index.append(batch.input_index)
         self.defined.append(defined)
-        self.highest += highest_scores(weights).sum(0, dtype=torch.float64)
-        if BLOCK in self.names:
-            lengths = batch.mask.sum(1).clamp(min=1).double()
-            self.uniform += (lengths.log() * defined[:, self.names.index(BLOCK)]).sum()
+        self.highest.append(highest_scores(weights))
+        self.lengths.append(batch.mask.sum(1))
         models = [(self.scores, flat_maps(batch))]
         if TUNED in self.models:
             models.append((self.tuned, batch.flat_tuned_maps()))
@@ -151,7 +147,9 @@ class HeadRoles(Analysis):
         """The tables by name, those of both models with the fine-tuned one first, and the lines beneath them."""
         said = {model: model.rstrip("_") or "model" for model in tested}
         first = next(iter(tested.values()))
-        possible = self._highest(first)
+        order = joined(self.index).argsort()
+        highest, lengths = (joined(state)[order].double().numpy(force=True) for state in (self.highest, self.lengths))
+        possible = mean_where(highest, defined)
         if "block_entropy" in self.released and BLOCK in self.names:
             possible[self.names.index(BLOCK)] = np.nan  # the entropy has no part in it
         found = {
@@ -177,7 +175,9 @@ class HeadRoles(Analysis):
         }
         if BLOCK in self.names and first.counts[self.names.index(BLOCK)] > 1:
             role, released = self.names.index(BLOCK), "block_entropy" in self.released
-            ends = float(self._highest(first)[role]), float(self.uniform) / float(first.counts[role])
+            # A uniform head scores 1 everywhere, times the entropy of its rows, which is the logarithm of the length.
+            uniform = float(np.log(lengths)[defined[:, role]].mean())
+            ends = float(mean_where(highest, defined)[role]), uniform
             rows = [
                 {"model": said[model], **row}
                 for model, one in tested.items()
@@ -185,11 +185,6 @@ class HeadRoles(Analysis):
             ]
             found["block"], notes["block"] = rows, [tables.block_note(rows, first.test.tau)]
         return found, notes
-
-    def _highest(self, tested: Tested) -> np.ndarray:
-        """The mean over inputs of the highest score that any head could have, of each role."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.highest.numpy(force=True) / tested.counts
 
     def _tau(self, scores: np.ndarray, defined: np.ndarray) -> float:
         """As given, or the smallest whole number above the mean score of all heads, coarse roles and inputs."""
@@ -217,6 +212,12 @@ def chosen_sieves(
         if name not in known:
             raise ConfigError(f"analyses.roles.further={name}: expected some of {', '.join(known)}.")
     return {**sieves, **{name: known[name] for name in further}}
+
+
+def mean_where(values: np.ndarray, defined: np.ndarray) -> np.ndarray:
+    """The mean of each column over the rows in which it is defined; NaN where it is in none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(defined, values, 0).sum(0) / defined.sum(0)
 
 
 def joined(state: list[Tensor] | Tensor) -> Tensor:

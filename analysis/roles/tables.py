@@ -108,13 +108,15 @@ def layer_rows(tested: Tested) -> list[Row]:
     rows = []
     for layer in range(layers.shape[1]):
         row: Row = {"layer": layer + 1}
-        known = [*coarse_roles(tested.names), *(name for name in fine_roles(tested.names) if name != "block")]
+        known = coarse_roles(tested.names)
         row |= {name: int(layers[tested.names.index(name), layer].sum()) for name in known}
         row["none"] = int((~coarse[:, layer].any(0)).sum())
         if "delimiter" in tested.names:
             row["delimiter_only"] = int(delimiter_only(tested).reshape(-1, tested.heads)[layer].sum())
         if tested.fine:
             row["several_fine"] = int((fine[:, layer].sum(0) > 1).sum())
+        others = [name for name in fine_roles(tested.names) if name not in known]
+        row |= {name: int(layers[tested.names.index(name), layer].sum()) for name in others}
         rows.append(row)
     return rows
 
@@ -233,8 +235,8 @@ def third_rows(before: Tested, after: Tested, layers: int) -> list[Row]:
         row: Row = {"role": name, "kind": kind_of(name, before.names)}
         ends: Row = {}
         for third, part in zip(THIRDS, parts, strict=True):
-            inputs = change[before.defined[:, role]][:, part, :, role]
-            means = inputs.reshape(len(inputs), -1).mean(1) if len(part) else np.empty(0)
+            inputs = change[before.defined[:, role]][..., role][:, part]
+            means = inputs.mean((1, 2)) if len(part) else np.empty(0)
             row[third] = float(means.mean()) if means.size else None
             half = float(norm.isf(0.025) * means.std(ddof=1) / np.sqrt(len(means))) if means.size > 1 else None
             ends |= {f"{third}_low": None if half is None else row[third] - half}
