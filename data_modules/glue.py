@@ -1,7 +1,7 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,3 +135,16 @@ def require_task(facts: Facts) -> Task:
             "data.test_on=test: GLUE keeps the labels of its test sets; expected val or train for a classifier."
         )
     return TASKS[given(facts.task, "the name of a task")]
+
+
+def tasks_without_files(dir: str | None, splits: Sequence[str]) -> dict[str, str]:
+    """The tasks that a folder, or the sample, lacks a file of, and which; none of the hub."""
+    if dir == HUB:
+        return {}
+    folder, lacking = local_path(dir) if dir else SAMPLE, {}
+    for name, task in TASKS.items():
+        files = {"train": "train.tsv", "val": task.dev_file}
+        places = (folder / task.folder, folder)
+        if not any(all((place / files[split]).is_file() for split in splits) for place in places):
+            lacking[name] = f"{folder}: has no {task.folder}/{' and '.join(files[split] for split in splits)}"
+    return lacking

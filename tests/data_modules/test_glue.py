@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel
 
 from headscope.contracts import Facts
-from headscope.data_modules.glue import GlueDataModule, require_task
+from headscope.data_modules.glue import GlueDataModule, require_task, tasks_without_files
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_hub
 from headscope.errors import ConfigError, InputError
 
@@ -519,3 +519,14 @@ def test_the_training_batches_hold_every_example_once(glue, ready):
     labels = torch.cat([batch["gold"]["label"][:, 0] for batch in batches])
     assert sorted(index.tolist()) == list(range(25))
     assert labels.tolist() == [place % 2 for place in index.tolist()]
+
+
+def test_tasks_whose_files_are_missing_are_told(tmp_path):
+    assert tasks_without_files(None, ["train", "val"]) == tasks_without_files("hub", ["train", "val"]) == {}
+    for folder, files in {"RTE": ("train.tsv", "dev.tsv"), "MNLI": ("dev_matched.tsv",)}.items():
+        (tmp_path / folder).mkdir()
+        for name in files:
+            (tmp_path / folder / name).touch()
+    assert set(TASKS) - set(tasks_without_files(str(tmp_path), ["train", "val"])) == {"rte"}
+    assert set(TASKS) - set(tasks_without_files(str(tmp_path), ["val"])) == {"rte", "mnli"}
+    assert tasks_without_files(str(tmp_path), ["train", "val"])["mnli"].endswith("no MNLI/train.tsv and dev_matched.tsv")
