@@ -152,7 +152,8 @@ def load_lamb() -> Callable[[list[dict[str, Any]], float], torch.optim.Optimizer
         raise ConfigError(
             "module.optimizer=lamb: needs the package pytorch-optimizer; pip install it (extra lamb)."
         ) from error
-    return lambda groups, lr: package.Lamb(groups, lr=lr, weight_decouple=False)
+    # Its debiasing would make the first steps many times larger; warm-up is what begins gently.
+    return lambda groups, lr: package.Lamb(groups, lr=lr, weight_decouple=False, adam_debias=True)
 
 
 class SaveModel(pl.Callback):
