@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ from headscope.runs.report import open_run
 from headscope.runs.resume import clear, task_overrides
 
 log = logging.getLogger(__name__)
+ONE_EACH = "a fine-tuned model of each task"
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class Planned:
         return re.sub(r"[^\w-]+", "_", self.label) if self.overrides else self.experiment
 
 
-def run(cfg: DictConfig) -> RunResults:
-    """Run every row, join what they found, report it."""
+def run(cfg: DictConfig, more: "Callable[[Planned], Sequence[str]] | None" = None) -> RunResults:
+    """Run every row, join what they found, report it; `more` gives the overrides of a row that are known when it begins."""
     folder = Path(cfg.run_dir)
     without = left_out(cfg)
     planned, parts = list(plan(cfg, without)), []
     for one in announced(planned, cfg.experiment_name, lambda one: one.label):
-        parts.append(run_row(cfg, one, folder / one.folder))
+        parts.append(run_row(cfg, one, folder / one.folder, more(one) if more else ()))
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
     findings = replace(findings, notes=with_left_out(findings.notes, without))
     runs = {one.label: one.folder for one in planned}
@@ -108,10 +109,10 @@ def filled_in(override: str, metrics: Mapping[str, float | None]) -> str:
     return override
 
 
-def run_row(cfg: DictConfig, planned: Planned, folder: Path) -> ChildRun:
+def run_row(cfg: DictConfig, planned: Planned, folder: Path, more: Sequence[str] = ()) -> ChildRun:
     """One ordinary run, with the table's own choice of a map store."""
     store = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
-    child = compose_child(planned.experiment, folder, [*store, *handed_on(cfg)], planned.overrides)
+    child = compose_child(planned.experiment, folder, [*store, *handed_on(cfg)], [*planned.overrides, *more])
     return ChildRun(planned.row, planned.value, run_child(child), read_heads(folder))
 
 
@@ -123,7 +124,13 @@ def source_of(parts: Sequence[ChildRun]) -> Source:
     if any(part.value is not None for part in parts):
         first = [part.results.provenance.examples for part in parts if part.row == parts[0].row]
         examples = {"test": sum(counts.get("test", 0) for counts in first)}
-    return replace(last.as_source(), data=data, examples=examples)
+    source = replace(last.as_source(), data=data, examples=examples)
+    provenances = [part.results.provenance for part in parts]
+    if len({str(one.encoder.get("name")) for one in provenances}) > 1:
+        source = replace(source, encoder={"name": ONE_EACH})
+    if len({str((one.tuned_encoder or {}).get("name")) for one in provenances}) > 1:
+        source = replace(source, tuned_encoder={"name": ONE_EACH})
+    return source
 
 
 def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Findings:

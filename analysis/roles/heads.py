@@ -41,7 +41,7 @@ class HeadRoles(Analysis):
     tuned: list[Tensor]
     shuffled: Tensor
     highest: list[Tensor]
-    lengths: list[Tensor]
+    uniform: list[Tensor]
 
     def __init__(
         self,
@@ -79,28 +79,37 @@ class HeadRoles(Analysis):
         windows = [WINDOWS.get(name, 0) if "local_edges" in self.released else 0 for name in self.names]
         self.register_buffer("windows", torch.tensor(windows, dtype=torch.long), persistent=False)
         self.models = ("", TUNED) if facts.tuned else ("",)
-        for name in ("index", "scores", "defined", "tuned", "highest", "lengths"):
+        for name in ("index", "scores", "defined", "tuned", "highest", "uniform"):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_sum("shuffled", len(self.models), permutations, self.layers * self.heads, len(self.names))
 
     def update(self, batch: AttentionBatch) -> None:
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
-        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask, self.windows)
+        visible = batch.visible()
+        weights, defined = sieve_weights(torch.stack(sieves, 1), visible, self.windows)
         self.index.append(batch.input_index)
         self.defined.append(defined)
         self.highest.append(highest_scores(weights))
-        self.lengths.append(batch.mask.sum(1))
+        # Of the released block score: a uniform head scores 1, times the logarithm of how many tokens each may see.
+        seen = visible.sum(2).clamp(min=1)
+        block = (
+            weights[:, self.names.index(BLOCK)] if BLOCK in self.names else torch.zeros_like(visible, dtype=weights.dtype)
+        )
+        self.uniform.append((block.sum(2) / seen * seen.log()).sum(1))
+        orders = batch.mask if batch.seen is None else batch.seen
         models = [(self.scores, flat_maps(batch))]
         if TUNED in self.models:
             models.append((self.tuned, batch.flat_tuned_maps()))
         for number, (kept, maps) in enumerate(models):
             # Single sentences have no block, so that nobody asks for their entropy.
             pairs = BLOCK in self.names and bool(defined[:, self.names.index(BLOCK)].any())
-            entropy = row_entropy(maps, batch.mask) if pairs else None
+            entropy = row_entropy(maps, visible) if pairs else None
             kept.append(self._scores(maps, weights, entropy))
             for shuffle in range(self.permutations):
-                order = shuffled_columns(batch.mask, batch.input_index, shuffle, self.seed)
-                columns = weights.gather(3, order[:, None, None].expand_as(weights))
+                order = shuffled_columns(orders, batch.input_index, shuffle, self.seed)
+                columns = weights.gather(
+                    3, (order[:, None, None] if order.dim() == 2 else order[:, None]).expand_as(weights)
+                )
                 sums = self._scores(maps, columns, entropy, both=False) * defined[:, None]
                 self.shuffled[number, shuffle] += sums.sum(0, dtype=torch.float64)
 
@@ -148,7 +157,7 @@ class HeadRoles(Analysis):
         said = {model: model.rstrip("_") or "model" for model in tested}
         first = next(iter(tested.values()))
         order = joined(self.index).argsort()
-        highest, lengths = (joined(state)[order].double().numpy(force=True) for state in (self.highest, self.lengths))
+        highest, uniform = (joined(state)[order].double().numpy(force=True) for state in (self.highest, self.uniform))
         possible = mean_where(highest, defined)
         if "block_entropy" in self.released and BLOCK in self.names:
             possible[self.names.index(BLOCK)] = np.nan  # the entropy has no part in it
@@ -175,9 +184,7 @@ class HeadRoles(Analysis):
         }
         if BLOCK in self.names and first.counts[self.names.index(BLOCK)] > 1:
             role, released = self.names.index(BLOCK), "block_entropy" in self.released
-            # A uniform head scores 1 everywhere, times the entropy of its rows, which is the logarithm of the length.
-            uniform = float(np.log(lengths)[defined[:, role]].mean())
-            ends = float(mean_where(highest, defined)[role]), uniform
+            ends = float(mean_where(highest, defined)[role]), float(uniform[defined[:, role]].mean())
             rows = [
                 {"model": said[model], **row}
                 for model, one in tested.items()
