@@ -185,7 +185,7 @@ class HeadRoles(Analysis):
         if BLOCK in self.names and first.counts[self.names.index(BLOCK)] > 1:
             role, released = self.names.index(BLOCK), "block_entropy" in self.released
             ends = float(mean_where(highest, defined)[role]), float(uniform[defined[:, role]].mean())
-            rows = [
+            rows: list[Row] = [
                 {"model": said[model], **row}
                 for model, one in tested.items()
                 for row in tables.block_rows(one, scores[model], released, *ends)

@@ -1,6 +1,7 @@
 """What is said of each head: its scores with their tests, its roles, and how they change."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -18,7 +19,7 @@ def role_quantities(name: str, model: str = "") -> tuple[Quantity, Quantity, Qua
     effect = f"How far the {text} score lies above the threshold, in deviations over inputs."
     chance = f"The {text} score when the sieve's tokens are drawn at random; p is for the true score."
     has_role = f"1 where the test gives the head the role {text}."
-    said = (
+    said: tuple[tuple[str, str, str, Literal["high"] | None, str], ...] = (
         (f"sieve:{name}", f"sieve score, {text}", score, "high", "role_score"),
         (f"sieve_effect:{name}", f"sieve effect, {text}", effect, "high", "role_effect"),
         (f"sieve_shuffled:{name}", f"sieve score of shuffled tokens, {text}", chance, None, "role_chance"),

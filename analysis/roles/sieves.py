@@ -66,14 +66,15 @@ def syntactic(
     require_choice("analyses.roles.syntactic", scheme, SCHEMES)
     if scheme == "named":
         only = NAMED
+    named, both_ways = only is not None, only is None and scheme == "all"
     if only is None:
         only = [name for name in relations if scheme == "released" or name.lower() != ROOT]
-        both_ways = scheme == "all"
-    else:
-        both_ways = False
     start, end, there = link_ends(gold["dependencies"])
-    wanted = torch.tensor([name in only for name in relations] or [False], device=real.device)
-    there = there & wanted[gold["dependency_relations"].clamp(min=0)]
+    if relations:
+        wanted = torch.tensor([name in only for name in relations], device=real.device)
+        there = there & wanted[gold["dependency_relations"].clamp(min=0)]
+    elif named:
+        there = torch.zeros_like(there)
     size = real.shape[1]
     cells = torch.where(there, start * size + end, size * size)  # padding falls into one cell behind the last
     matrix = torch.zeros(len(real), size * size + 1, dtype=torch.bool, device=real.device).scatter(1, cells, True)

@@ -30,7 +30,8 @@ def of_models(
 ) -> list[Row]:
     """The rows of each model; where there are two, they say of which."""
     named = len(tested) > 1
-    return [({"model": said[model]} if named else {}) | row for model, one in tested.items() for row in rows(one, *more)]
+    first = {model: {"model": said[model]} if named else {} for model in tested}
+    return [{**first[model], **row} for model, one in tested.items() for row in rows(one, *more)]
 
 
 def metrics(tested: Tested) -> dict[str, float]:

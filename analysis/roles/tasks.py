@@ -85,8 +85,8 @@ def mean_heads(parts: Sequence[ChildRun]) -> Iterator[HeadValues]:
         for (layer, head), rows in heads.items():
             for what, number in mean_cell(rows).items():
                 grids[what][layer - 1, head - 1] = number
-        known = {what: grid.tolist() if what == "value" or np.isfinite(grid).any() else None for what, grid in grids.items()}
-        yield HeadValues(over_tasks(meanings[name]), **known)
+        known = {what: grids[what].tolist() for what in ("n", "low", "high") if np.isfinite(grids[what]).any()}
+        yield HeadValues(over_tasks(meanings[name]), grids["value"].tolist(), **known)
 
 
 def mean_cell(rows: Sequence[Row]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Is a head's score for a role above what is expected? Over inputs, per role and head."""
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import norm, t
@@ -184,4 +185,4 @@ def fisher_holm(tables: list[list[list[int]]]) -> list[float]:
     """One-sided p of Fisher's exact test that two roles go together, for each 2 × 2 table; Holm over the tables."""
     from scipy.stats import fisher_exact
 
-    return holm([float(fisher_exact(table, alternative="greater").pvalue) for table in tables])
+    return holm([float(cast(Any, fisher_exact(table, alternative="greater")).pvalue) for table in tables])
