@@ -152,7 +152,7 @@ def test_features_are_on_one_scale_in_both_models_and_special_tokens_apart():
     assert [axes.get_title() for axes in panels(made["features_special_attention_to"])] == ["to [CLS]", "to [SEP]"]
     change = panels(made["features_change_attention_to"])[0].images[0]
     assert change.get_clim()[0] == -change.get_clim()[1]
-    assert "The differences have no intervals: none is tested." in said(made["features_change_attention_to"])
+    assert "The intervals of the differences are in heads.csv; none is tested." in said(made["features_change_attention_to"])
     assert "from verb to subject" in texts(made["features_verb_subject"])
     assert "last layer" not in said(words)
 
