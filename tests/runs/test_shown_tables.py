@@ -44,8 +44,8 @@ ROWS = {
         ["disabled", "change", "low", "high", "n", "score"],
     ),
     ("kovaleva_disable_heads", "sweep"): (
-        {"task": None, "units": "layers", "how": "uniform", "metric": "accuracy", "baseline": 100.0, "n": 40430, "checkpoints": 5,
-         "importance_rank_correlation": -0.5, "path": "one full pass each"},
+        {"task": None, "units": "layers", "how": "uniform", "metric": "accuracy", "baseline": 100.0, "n": 40430,
+         "checkpoints": 5, "importance_rank_correlation": -0.5, "path": "one full pass each"},
         ["units", "how", "metric", "baseline", "n"],
     ),
     ("kovaleva_disable_heads", "gains"): (
