@@ -9,12 +9,13 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from headscope.analysis.base import Analysis, Unsuitable, flat_maps
-from headscope.analysis.links import largest, link_attention, link_ends
+from headscope.analysis.links import largest, link_attention, link_ends, seen_links
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
 from headscope.errors import require_least
+from headscope.layout import Layout
 
 SECTION = Section("features", "linguistic features", prefix="features:")  # surface patterns have attention_to_cls too
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
@@ -48,6 +49,7 @@ class FeatureAttention(Analysis):
         if not facts.features:
             raise Unsuitable("needs features; name a spaCy pipeline with parser=.")
         self.min_count = require_least("analyses.features.min_count", min_count)
+        self.layout = facts.layout
         self.models = ("", TUNED) if facts.tuned else ("",)
         self.replicates, self.seed = require_replicates(replicates), seed
         shape = (len(self.models), len(QUANTITIES), self.layers * self.heads)
@@ -60,7 +62,7 @@ class FeatureAttention(Analysis):
         weights = poisson_weights(batch.input_index, self.replicates, self.seed)
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for index, maps in enumerate(compared):
-            values, defined = feature_values(maps, batch.mask, batch.gold)
+            values, defined = feature_values(maps, batch.mask, batch.gold, batch.visible(), self.layout)
             counted = values * defined[..., None]
             self.total[index] += counted.sum(0, dtype=torch.float64)
             self.resampled_total[:, index] += (weights @ counted.float().flatten(1)).unflatten(1, counted.shape[1:])
@@ -88,31 +90,30 @@ class FeatureAttention(Analysis):
             if counts[q]:
                 low, high = map(self.grid, interval(replicates, drawn_counts[:, q]))
                 n = self.grid(torch.full_like(mean, counts[q]))
-                heads[name] = HeadValues(meaning(name), self.grid(mean), n, low, high)
+                heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high)
         named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
-        notes = [named + none, *cls_notes(rows)]
+        notes = [named + none, *cls_notes(rows, self.layout.read_name)]
         if any(row["quantity"].startswith("noun_pronoun") for row in rows):
             notes.append("noun and pronoun: every noun with every pronoun of a text, since no coreference is annotated here")
         return Findings(tables={"features": rows}, heads=heads, notes={"features": notes})
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
-        """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
+        """The mean over the heads that the paper looks at: all, or those of the last layer for the row that is read."""
         first = means.shape[2] - self.heads if name in FROM_CLS else 0
         best = head_at(first + int(means[0, quantity, first:].argmax()), self.heads)
         values = means[:, quantity, first:].mean(1).tolist()
         layer = f"{self.layers}, the last" if first else "all"
         row = {"quantity": name, "layer": layer, "mean": values[0]}
         row |= {"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}
-        if (
-            name in ALONG
-        ):  # do the heads with the strongest links have diagonal maps? of the fine-tuned model, if there is one
+        if name in ALONG:
+            # Do the heads with the strongest links have diagonal maps? Of the fine-tuned model, if there is one.
             ranks: Any = spearmanr(*(means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL))))
             row |= {"diagonal_correlation": float(ranks.statistic)}
         return row | {"highest_head": best if count >= self.min_count else None, "n": count}
 
 
-def meaning(name: str) -> Quantity:
+def meaning(name: str, layout: Layout) -> Quantity:
     """What a quantity of this analysis is called and means."""
     plain = name.replace("_", " ")
     if name.startswith(TUNED):
@@ -128,8 +129,8 @@ def meaning(name: str) -> Quantity:
         text = f"Attention that a {feature} token gets from all tokens, the largest where there are several."
     elif name in FROM_CLS:
         feature = plain.removeprefix("cls to ")
-        label = f"[CLS] to {feature}"
-        text = f"Attention from [CLS] to a {feature} token, the largest where there are several."
+        label = f"{layout.read_name} to {feature}"
+        text = f"Attention from {layout.read_name} to a {feature} token, the largest where there are several."
     elif name == DIAGONAL:
         label, text = "attention near the diagonal", "Attention to the token itself, the previous and the next, on average."
     else:
@@ -138,20 +139,31 @@ def meaning(name: str) -> Quantity:
 
 
 def feature_values(
-    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], gold: Mapping[str, Tensor]
+    maps: Float[Tensor, "batch map token token"],
+    real: Bool[Tensor, "batch token"],
+    gold: Mapping[str, Tensor],
+    visible: Bool[Tensor, "batch token token"],
+    layout: Layout,
 ) -> tuple[Float[Tensor, "batch quantity map"], Bool[Tensor, "batch quantity"]]:
-    """Every quantity of each input and head, in the order of QUANTITIES, and whether the input has it."""
+    """Every quantity of each input and head, in the order of QUANTITIES, and whether the input has it.
+
+    What a token gets is the mean over the tokens that may see it; of links, those count that their start may see.
+    """
     bits = torch.arange(len(FEATURES), device=maps.device)
     has = (gold["features"].clamp(min=0)[..., None] >> bits & 1).bool() & real[..., None]  # (batch, token, feature)
-    received = (real[:, None, None].float() @ maps).squeeze(2) / real.sum(1)[:, None, None]
-    from_cls = maps[:, :, 0]
-    values = [largest(columns, has[..., n]) for columns in (received, from_cls) for n in range(len(FEATURES))]
-    defined = [has[..., n].any(1) for _ in range(2) for n in range(len(FEATURES))]
+    received = (real[:, None, None].float() @ maps).squeeze(2) / visible.sum(1).clamp(min=1)[:, None]
+    read = real.sum(1) - 1 if layout.causal else torch.zeros_like(real.sum(1))  # the last token has seen all
+    from_read = maps.gather(2, read[:, None, None, None].expand(-1, maps.shape[1], -1, maps.shape[3])).squeeze(2)
+    is_read = (real.any(1) if layout.causal or layout.first else torch.zeros_like(real[:, 0]))[:, None]
+    values = [largest(columns, has[..., n]) for columns in (received, from_read) for n in range(len(FEATURES))]
+    there = has.any(1)  # (batch, feature)
+    defined = [*there.unbind(1), *(there & is_read).unbind(1)]
     for name in LINKS:
-        one, other, there = link_ends(gold[name])
+        one, other, linked = link_ends(gold[name])
         for start, end in ((one, other), (other, one)):
-            values.append(largest(link_attention(maps, start, end), there))
-            defined.append(there.any(1))
+            seen = linked & seen_links(visible, start, end)
+            values.append(largest(link_attention(maps, start, end), seen))
+            defined.append(seen.any(1))
     values.append(near_diagonal(maps, real))
     defined.append(real.any(1))
     return torch.stack(values, 1), torch.stack(defined, 1)
@@ -167,8 +179,8 @@ def near_diagonal(
     return (rows * real[:, None]).sum(-1) / real.sum(1).clamp(min=1)[:, None]
 
 
-def cls_notes(rows: Sequence[Row]) -> list[str]:
-    """What [CLS] attends to most in the last layer, beside what the paper says of fine-tuned models."""
+def cls_notes(rows: Sequence[Row], read: str) -> list[str]:
+    """What the token that is read attends to most in the last layer, beside what the paper says of fine-tuned models."""
     column = "tuned_mean" if rows and "tuned_mean" in rows[0] else "mean"
     of_cls = {row["quantity"].removeprefix("cls_to_"): row[column] for row in rows if row["quantity"] in FROM_CLS}
     others = {name: value for name, value in of_cls.items() if name != "cls"}
@@ -176,6 +188,6 @@ def cls_notes(rows: Sequence[Row]) -> list[str]:
         return []
     state = "the fine-tuned model" if column == "tuned_mean" else "this model"
     best = max(others, key=others.__getitem__).replace("_", " ")
-    told = f"[CLS] of {state} attends in the last layer most to: {best}, itself aside"
+    told = f"{read} of {state} attends in the last layer most to: {best}, itself aside"
     published = "published, fine-tuned: [SEP] for most tasks, punctuation for STS-B, RTE and QNLI"
     return [f"{told} ({published})" if column == "tuned_mean" else told]
