@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.patterns import OUTCOMES, PatternShares, joined_tasks, pattern_share
+from headscope.analysis.patterns import BOUND, OUTCOMES, PatternShares, joined_tasks, pattern_share
 from headscope.analysis.statistics import poisson_weights
 from headscope.contracts import ChildRun, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
 from tests.analysis.conftest import HEADS, LAYERS, merged
+from tests.runs.conftest import composed
 
 LENGTHS = [12, 9, 5, 16, 7]
 
@@ -117,6 +118,12 @@ def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     assert {row["model"] for row in findings.tables["patterns_by_layer"]} == {"model", "tuned"}
 
 
+def test_the_published_bound_is_beside_the_fine_tuned_model_alone(shown, pattern_facts):
+    published = composed("experiment=kovaleva_patterns_task").published
+    assert {key: value for key, value in published.items() if key.startswith("test/")} == {BOUND: 32}
+    assert BOUND.removeprefix("test/") in found(replace(pattern_facts, tuned=True), shown(compared=True)).metrics
+
+
 def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
     batch = shown(first=3)
     outcomes, _, _ = looped(batch.maps, LENGTHS, 0.0)
@@ -163,16 +170,16 @@ def test_data_of_another_kind_is_refused(pattern_facts):
 
 
 def test_tasks_are_joined_by_their_inputs():
-    def part(task, inputs, share):
+    def part(task, inputs, share, model="model"):
         row = {
-            "model": "model",
+            "model": model,
             **dict.fromkeys(OUTCOMES, 0.0),
             "heterogeneous": share,
             "vertical": 100 - share,
             "n": inputs,
         }
         source = {"encoder": {}, "data": {}, "examples": {"test": inputs}}
-        provenance = Provenance(**source, config={"published": {"test/heterogeneous": 32}})
+        provenance = Provenance(**source, config={"published": {BOUND: 32}})
         tables = {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]}
         quantity = pattern_share("", "heterogeneous")
         results = RunResults("patterns", {}, tables, provenance, {quantity.name: quantity})
@@ -188,6 +195,9 @@ def test_tasks_are_joined_by_their_inputs():
         ("mrpc", 80.0, 30),
         ("rte", 40.0, 10),
     ]
+    assert [row["heterogeneous, published bound"] for row in joined.tables["summary"]] == [None, None]
+    tuned = joined_tasks([part("mrpc", 30, 20.0, model="tuned")])
+    assert [row["heterogeneous, published bound"] for row in tuned.tables["summary"]] == [32]
     assert [row["layer"] for row in joined.tables["patterns_by_layer"]] == ["1", "all"] * 2
     assert joined.notes == {"summary": [], "patterns_by_layer": []}
     alike = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 98.0)])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from omegaconf import OmegaConf
 from transformers import BertForSequenceClassification
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -14,6 +15,7 @@ from headscope.finetune import disable_sweep
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.disable_sweep import DisableSweep
 from headscope.finetune.glue_classifier import GlueClassifier
+from tests.runs.conftest import composed
 
 
 @pytest.fixture
@@ -198,6 +200,20 @@ def test_only_heads_whose_interval_excludes_zero_are_best_or_worst(tuned, tmp_pa
     none = swept("heads", [1.0] * 12, [-1.0] * 12, [0.0] * 12, tmp_path, data)
     assert none.tables["best_and_worst"] == []
     assert none.notes["best_and_worst"] == ["no head differs from the baseline beyond its 95 % interval"]
+
+
+@pytest.mark.parametrize(
+    ("units", "task", "expected"),
+    [("heads", "mrpc", {"best head": 1.2}), ("heads", "stsb", {"best head": 0.1}), ("heads", "rte", {"best head": None}),
+     ("layers", "rte", {"layer 1": 3.2}), ("layers", "mrpc", {"layer 1": None})],
+)  # fmt: skip
+def test_what_is_published_of_gains_is_beside_a_row_that_is_there(units, task, expected, tuned, tmp_path):
+    cfg = composed(f"experiment=kovaleva_disable_{units}", f"data.task={task}")
+    assert OmegaConf.to_container(cfg.published.tables, resolve=True) == {"gains": expected}
+    changes = [0.0] * (12 if units == "heads" else 3)
+    found = swept(units, changes, changes, changes, tmp_path, tuned())
+    assert set(expected) <= {row["row"] for row in found.tables["gains"]}
+    assert next(iter(found.tables["gains"][0])) == "row"  # by which a published figure is found
 
 
 def test_all_layers_are_told_and_how_many_differ(tuned, tmp_path):
