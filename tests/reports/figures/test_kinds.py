@@ -79,7 +79,12 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
 
 
 def test_frames_mark_target_and_element():
-    figure = only(examples.frames)
+    figure, row = drawn(examples.frames).values()
+    (axes,) = panels(row)
+    weights = [bar.get_width() for bar in axes.patches]
+    example = examples.frames(2, 3)[1]["drawings"]["example_maps"][0]
+    assert weights == pytest.approx(example["attention"][8])  # the only token of the target
+    assert [n for n, bar in enumerate(axes.patches) if to_hex(bar.get_facecolor()).upper() == COLOURS[0]] == [2, 10]
     (axes,) = panels(figure)
     framed = {(box.get_x() + 0.5, box.get_y() + 0.5): to_hex(box.get_edgecolor()).upper() for box in axes.patches}
     target, element = COLOURS[1], COLOURS[0]
