@@ -106,6 +106,7 @@ class Facts:
     relations: tuple[str, ...] = ()  # names of the dependency relations
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
+    objective: str | None = None  # of a language model whose tokens are labelled: masked or causal
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
     filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
