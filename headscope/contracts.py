@@ -109,6 +109,7 @@ class Facts:
     separators: bool = False  # whether a unit behind the last word stands for [SEP]
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
+    objective: str | None = None  # of a language model whose tokens are labelled: masked or causal
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
     notes: tuple[str, ...] = ()  # what the data say beneath tables
