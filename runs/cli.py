@@ -22,6 +22,7 @@ from headscope.processes import answered_sigterm, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted, require_no_dashes
 from headscope.runs.help import help_text
 from headscope.runs.limits import check_limits
+from headscope.runs.part_jobs import require_parts
 from headscope.runs.report import PACKAGES, versions
 from headscope.runs.resume import require_room
 from headscope.runs.sweeps.job import sweep_job
@@ -55,6 +56,7 @@ def run_job(cfg: DictConfig) -> None:
     with answered_sigterm(), clear_errors() if alone else sweep_job(cfg):
         check_limits(cfg)
         if alone:
+            require_parts(cfg)
             require_room(Path(cfg.run_dir), cfg)
         with sole_run(Path(cfg.run_dir)):
             hydra.utils.get_method(cfg.job)(cfg)

@@ -10,9 +10,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
-from headscope.processes import announced, is_first_process
+from headscope.processes import is_first_process
 from headscope.reports.results import read_heads
-from headscope.runs.children import compose_child, handed_on, run_child
+from headscope.runs.children import compose_child, handed_on
+from headscope.runs.part_jobs import Child, run_children
 from headscope.runs.report import open_run
 from headscope.runs.resume import clear
 
@@ -40,15 +41,14 @@ class Planned:
 def run(cfg: DictConfig) -> RunResults:
     """Run every row, join what they found, report it."""
     folder = Path(cfg.run_dir)
-    planned, parts = list(plan(cfg)), []
-    for one in announced(planned, cfg.experiment_name, lambda one: one.label):
-        parts.append(run_row(cfg, one, folder / one.folder))
+    planned = list(plan(cfg))
+    parts = run_rows(cfg, planned)
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
     runs = {one.label: one.folder for one in planned}
     if cfg.then:
         # What the rows found may decide how the last run is made.
         overrides = [filled_in(text, findings.metrics) for text in cfg.then.overrides]
-        parts.append(run_row(cfg, Planned("final", None, cfg.then.experiment, tuple(overrides)), folder / "final"))
+        parts += run_rows(cfg, [Planned("final", None, cfg.then.experiment, tuple(overrides))])
         runs["final"] = "final"
     if is_first_process():
         # Not before all rows are there: one that fails leaves the old table. The last run inside may have left a model.
@@ -75,11 +75,17 @@ def filled_in(override: str, metrics: Mapping[str, float | None]) -> str:
     return override
 
 
-def run_row(cfg: DictConfig, planned: Planned, folder: Path) -> ChildRun:
-    """One ordinary run, with the table's own choice of a map store."""
+def run_rows(cfg: DictConfig, planned: Sequence[Planned]) -> list[ChildRun]:
+    """One ordinary run for each, with the table's own choice of a map store."""
+    folder = Path(cfg.run_dir)
     store = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
-    child = compose_child(planned.experiment, folder, [*store, *handed_on(cfg)], planned.overrides)
-    return ChildRun(planned.row, planned.value, run_child(child), read_heads(folder))
+    given = [*store, *handed_on(cfg)]
+    children = [
+        Child(one.label, compose_child(one.experiment, folder / one.folder, given, one.overrides)) for one in planned
+    ]
+    found = run_children(children, cfg.experiment_name)
+    rows = zip(planned, children, found, strict=True)
+    return [ChildRun(one.row, one.value, results, read_heads(child.folder)) for one, child, results in rows]
 
 
 def source_of(parts: Sequence[ChildRun]) -> Source:
