@@ -5,9 +5,9 @@ A job gets the configuration that the run would have here, so that its numbers a
 
 import copy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,7 +116,7 @@ def launched(children: Sequence[Child], description: str) -> list[RunResults | I
         parts = {child.folder.relative_to(parent).as_posix(): content(child) for child in todo}
         overrides = tuple(text for text in task_overrides() if key_of(text) != "run_dir")
         jobs = [PartJob(number, parent, subdir, overrides) for number, subdir in enumerate(parts)]
-        launcher = build_launcher(partial(run_part_job, parts), [*overrides, *in_folder(parent, "")])
+        launcher = build_launcher(PartTask(str(parent), parts), [*overrides, *in_folder(parent, "")])
         try:
             launch(launcher, jobs, HydraConfig.get().launcher)
         except LauncherFailed as error:
@@ -149,22 +149,47 @@ def build_launcher(task: TaskFunction, overrides: Sequence[str]) -> Launcher:
     return Plugins.instance().instantiate_launcher(hydra_context=context, task_function=task, config=config)
 
 
-def run_part_job(parts: Mapping[str, Mapping[str, Any]], cfg: DictConfig) -> None:
-    """In the process of a job: run the part whose folder Hydra made, as the whole would."""
-    hydra = HydraConfig.get()
-    folder, part = Path(hydra.runtime.output_dir), parts[hydra.sweep.subdir]
-    child = OmegaConf.create(dict(part["config"]))
-    OmegaConf.set_struct(child, True)
-    child.run_dir, child.resume = str(folder), True
-    whole, label = Path(hydra.sweep.dir), f"{cfg.experiment_name}, {part['label']}"
-    with answered_sigterm():
-        if not is_first_process():
-            become_part_of(whole)
+@dataclass(frozen=True)
+class PartTask:
+    """What a launcher runs in the process of each job: the part whose folder Hydra made, as the whole would run it."""
+
+    whole: str  # folder
+    parts: Mapping[str, Mapping[str, Any]]
+
+    def __call__(self, cfg: DictConfig) -> None:
+        hydra = HydraConfig.get()
+        folder, part = Path(hydra.runtime.output_dir), self.parts[hydra.sweep.subdir]
+        child = OmegaConf.create(moved(part["config"], self.whole, hydra.sweep.dir))
+        OmegaConf.set_struct(child, True)
+        child.run_dir, child.resume = str(folder), True
+        label = f"{cfg.experiment_name}, {part['label']}"
+        told = recorded_job(child, folder, label, lambda: f"{label}: begins", part["output"] or "output.txt")
+        with answered_sigterm(), told if is_first_process() else nullcontext():
+            become_part_of(Path(hydra.sweep.dir))
             run_child(child)
-            return
-        with recorded_job(child, folder, label, lambda: f"{label}: begins", part["output"] or "output.txt"):
-            become_part_of(whole)
-            run_child(child)
+
+    def inputs(self, subdir: str) -> list[str]:
+        """What other parts made for this one, below the folder of the whole."""
+        named = {Path(text) for text in texts(self.parts[subdir]["config"]) if text.startswith(f"{self.whole}/")}
+        others = [path for path in named if path.exists() and not path.is_relative_to(Path(self.whole, subdir))]
+        return [path.relative_to(self.whole).as_posix() for path in sorted(others)]
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts in a configuration."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from texts(part)
+
+
+def moved(value: Any, was: str, now: str) -> Any:
+    """A configuration whose paths below a folder lie below another, where a job has no disk in common with the whole."""
+    if isinstance(value, Mapping):
+        return {key: moved(part, was, now) for key, part in value.items()}
+    if isinstance(value, list):
+        return [moved(part, was, now) for part in value]
+    return f"{now}{value[len(was) :]}" if isinstance(value, str) and value.startswith(f"{was}/") else value
 
 
 def become_part_of(folder: Path) -> None:
