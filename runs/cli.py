@@ -21,8 +21,7 @@ from omegaconf import DictConfig
 from headscope.processes import answered_sigterm, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted, require_no_dashes
 from headscope.runs.help import help_text
-from headscope.runs.limits import check_limits
-from headscope.runs.part_jobs import require_parts
+from headscope.runs.limits import check_limits, require_parts
 from headscope.runs.ray_launcher import PLUGINS, RayLauncher
 from headscope.runs.report import PACKAGES, versions
 from headscope.runs.resume import require_room

@@ -20,15 +20,14 @@ from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from headscope.contracts import RunResults
-from headscope.errors import ConfigError, InputError, given
+from headscope.errors import InputError, given
 from headscope.processes import announced, answered_sigterm, is_first_process
 from headscope.reports.results import finished_results
 from headscope.runs.children import key_of, run_child
+from headscope.runs.limits import BASIC, launcher_is_chosen
 from headscope.runs.resume import NOTE, clear, is_done, plain_config, task_overrides
 from headscope.runs.sweeps.job import MISTAKES, recorded_job
 from headscope.runs.sweeps.launch import DIED, LauncherFailed, in_folder, launch, read_failure, require_one_process
-
-BASIC = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 
 class PartsUnfinished(InputError):
@@ -71,22 +70,6 @@ class PartJob:
     def arguments(self) -> list[str]:
         """The overrides of the whole, and the folder of this part."""
         return [*self.overrides, *in_folder(self.parent, self.subdir)]
-
-
-def launcher_is_chosen() -> bool:
-    """Whether the runs inside this one are to be jobs: a launcher is named, and this is no job itself."""
-    return (
-        HydraConfig.initialized()
-        and HydraConfig.get().mode != RunMode.MULTIRUN
-        and HydraConfig.get().launcher._target_ != BASIC
-    )
-
-
-def require_parts(cfg: DictConfig) -> None:
-    """Refuse a launcher for a run that has none inside it."""
-    if launcher_is_chosen() and "rows" not in cfg and "parts" not in cfg:
-        name = HydraConfig.get().runtime.choices["hydra/launcher"]
-        raise ConfigError(f"hydra/launcher={name}: {cfg.experiment_name} is one run, with no parts to launch; add -m.")
 
 
 def run_children(children: Sequence[Child], description: str) -> list[RunResults]:

@@ -38,7 +38,7 @@ from headscope.runs.atlas.plan import (
     waves,
 )
 from headscope.runs.children import handed_on
-from headscope.runs.part_jobs import launcher_is_chosen
+from headscope.runs.limits import launcher_is_chosen
 from headscope.runs.report import open_run
 from headscope.runs.resume import clear, keep_texts, require_not_lost
 
