@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ from headscope.data_modules.batches.map_store import missing_shards, open_stores
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.errors import ConfigError, InputError, given, require_choice
+from headscope.errors import ConfigError, InputError, given, require_choice, require_limit
 from headscope.files import files_sha256, once
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,10 @@ class AttentionDataModule(pl.LightningDataModule):
         workers: int = 0,
         pin_memory: bool = False,
         seed: int = 0,
+        sample: int | None = None,
     ) -> None:
         super().__init__()
+        require_limit(sample, "data.sample")
         budget = Budget(batch_tokens, batch_cells, encoder.layers * encoder.heads)
         self.words = WordEncoder(encoder, maps, hidden_layer, from_word, budget, self.units)
         self.encoder, self.vectors, self.tuned = encoder, vectors, tuned
@@ -77,7 +80,7 @@ class AttentionDataModule(pl.LightningDataModule):
             encoder.require_same_shape(tuned)
         self.max_pieces, self.batch_size = max_pieces, batch_size
         self.cache, self.cache_dir = cache, cache_dir
-        self.workers, self.pin_memory, self.seed = workers, pin_memory, seed
+        self.workers, self.pin_memory, self.seed, self.sample = workers, pin_memory, seed, sample
         self.first_epoch = 0
 
     @abstractmethod
@@ -90,8 +93,9 @@ class AttentionDataModule(pl.LightningDataModule):
 
     @once
     def read_examples(self) -> dict[str, list[Example]]:
-        """The examples of every split, read once."""
-        return self.read()
+        """The examples of every split, read once; of those of the test a sample, where one is asked for."""
+        splits = self.read()
+        return splits | ({"test": drawn_sample(splits["test"], self.sample, self.seed)} if "test" in splits else {})
 
     @once
     def read_vectors(self) -> VectorTable | None:
@@ -291,3 +295,11 @@ class AttentionDataModule(pl.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=self.pin_memory,
         )
+
+
+def drawn_sample(examples: list[Example], size: int | None, seed: int) -> list[Example]:
+    """As many examples, drawn at random by the seed, in their order; the list itself where there are no more."""
+    if size is None or size >= len(examples):
+        return examples
+    chosen = np.random.default_rng(seed).choice(len(examples), size, replace=False)
+    return [examples[index] for index in sorted(chosen.tolist())]

@@ -1,7 +1,7 @@
 """GLUE: sentences and pairs with a label, from the hub, from official TSV files, or from the packaged sample."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ HUB = "hub"
 class GlueDataModule(AttentionDataModule):
     """One task; its dev set is both for validation and for the test, since GLUE keeps its test labels.
 
-    Analyses that want more inputs than the dev set has can be tested on train.
+    Analyses, which need no labels, can be tested on the official test set, or on train, which has more inputs.
     """
 
     units = "tokens"
@@ -43,31 +43,41 @@ class GlueDataModule(AttentionDataModule):
     ) -> None:
         super().__init__(**options)
         require_choice("data.task", task, TASKS)
-        require_choice("data.test_on", test_on, ("val", "train"))
+        require_choice("data.test_on", test_on, ("val", "train", "test"))
         require_limit(limit)
         self.test_on = test_on
         self.name, self.task, self.limit = task, TASKS[task], limit
         self._left_out: Counter[str] = Counter()
         self.from_hub, self.parser = dir == HUB, Parser(parser) if parser else None
-        self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task)
+        self.names = {"train": "train.tsv", "val": self.task.dev_file, "test": self.task.test_file}
+        needed = self.names["test" if test_on == "test" else "val"]
+        self.folder = None if self.from_hub else task_folder(local_path(dir) if dir else SAMPLE, self.task, needed)
 
     def files(self) -> list[Path]:
+        return list(self._files().values())
+
+    def _files(self) -> dict[str, Path]:
+        """The file of each split that is there and wanted."""
         if self.folder is None:
-            return []
-        return [file for name in ("train.tsv", self.task.dev_file) if (file := self.folder / name).is_file()]
+            return {}
+        wanted = {"train", "val", self.test_on}
+        if self.wanted is not None:  # what is tested may be the file of another split
+            wanted = {self.test_on if split == "test" else split for split in self.wanted}
+        files = {split: self.folder / name for split, name in self.names.items() if split in wanted}
+        return {split: file for split, file in files.items() if file.is_file()}
 
     def read(self) -> dict[str, list[Example]]:
-        name = given(self.name, "data.task")
-        splits = self._read_folder(self.folder) if self.folder else read_hub(name, self.task, self.limit)
+        if self.folder:
+            splits = {split: self._read_file(split, file) for split, file in self._files().items()}
+        else:
+            splits = read_hub(given(self.name, "data.task"), self.task, self.limit, self.test_on == "test")
         return splits | ({"test": splits[self.test_on]} if self.test_on in splits else {})
 
-    def _read_folder(self, folder: Path) -> dict[str, list[Example]]:
-        names = {"train": "train.tsv", "val": self.task.dev_file}
-        present = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
-        return {split: read_tsv(file, self.task, self.limit, self._left_out) for split, file in present.items()}
+    def _read_file(self, split: str, file: Path) -> list[Example]:
+        return read_tsv(file, self.task, self.limit, self._left_out, labels=split != "test")
 
     def lacks(self, name: str) -> str:
-        file = "train.tsv" if "train" in (name, self.test_on) else self.task.dev_file
+        file = self.names[self.test_on if name == "test" else name]
         return f"{self.folder or HUB}: has no {file}, which is needed here; data.dir= names a folder of official GLUE files."
 
     @property
@@ -76,7 +86,9 @@ class GlueDataModule(AttentionDataModule):
 
     def facts(self) -> Facts:
         relations = tuple(self.parser.relations()) if self.parser else ()
-        return replace(super().facts(), task=self.name, features=self.parser is not None, relations=relations)
+        labels = self.test_on != "test"
+        facts = replace(super().facts(), task=self.name, features=self.parser is not None, relations=relations)
+        return replace(facts, labels=labels)
 
     def inputs(self) -> dict[str, str]:
         return {**super().inputs(), **(self.parser.inputs() if self.parser else {})}
@@ -110,4 +122,21 @@ def require_task(facts: Facts) -> Task:
     """The task of the data; an error where the data is of another kind."""
     if facts.kind != GlueDataModule.kind:
         raise ConfigError(f"module: a classifier needs data=glue, found data of kind {facts.kind}.")
+    if not facts.labels:
+        raise ConfigError(
+            "data.test_on=test: GLUE keeps the labels of its test sets; expected val or train for a classifier."
+        )
     return TASKS[given(facts.task, "the name of a task")]
+
+
+def tasks_without_files(dir: str | None, splits: Sequence[str]) -> dict[str, str]:
+    """The tasks that a folder, or the sample, lacks a file of, and which; none of the hub."""
+    if dir == HUB:
+        return {}
+    folder, lacking = local_path(dir) if dir else SAMPLE, {}
+    for name, task in TASKS.items():
+        files = {"train": "train.tsv", "val": task.dev_file}
+        places = (folder / task.folder, folder)
+        if not any(all((place / files[split]).is_file() for split in splits) for place in places):
+            lacking[name] = f"{folder}: has no {task.folder}/{' and '.join(files[split] for split in splits)}"
+    return lacking

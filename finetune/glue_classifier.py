@@ -49,6 +49,7 @@ class GlueClassifier(pl.LightningModule):
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
         self.rows: list[Row] = []
+        self.by_epoch: list[dict[str, float]] = []  # the scores of the dev set after each epoch
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch output"]:
         if not len(batch.mask):  # of an idle process; models refuse a batch of none
@@ -89,12 +90,16 @@ class GlueClassifier(pl.LightningModule):
         self.validation_step(batch, batch_idx)
 
     def on_validation_epoch_end(self) -> None:
-        self._log_scores("val")
+        scores = self._log_scores("val")
+        if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            self.by_epoch = [*self.by_epoch[: self.current_epoch], scores]
 
     def on_test_epoch_end(self) -> None:
         self._log_scores("test")
+        if self.by_epoch:  # beside the best epoch on this same dev set, which was chosen by its labels
+            self.log_dict({f"test/{name}_last_epoch": value for name, value in self.by_epoch[-1].items()})
 
-    def _log_scores(self, part: str) -> None:
+    def _log_scores(self, part: str) -> dict[str, float]:
         index, logits, labels = self.predictions.rows().values()
         self.rows = prediction_rows(index, logits, labels, self.task)
         scores = task_scores(logits, labels, self.task)
@@ -102,10 +107,19 @@ class GlueClassifier(pl.LightningModule):
             {f"{part}/{name}": value for name, value in scores.items()} | {f"{part}/main": scores[self.task.metrics[0]]}
         )
         self.predictions.reset()
+        return scores
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["by_epoch"] = self.by_epoch
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        # The best epoch, loaded for the test, knows less than the last.
+        self.by_epoch = max(self.by_epoch, checkpoint.get("by_epoch", []), key=len)
 
     def findings(self) -> Findings:
-        """What the model says of each dev example, as a file."""
-        return Findings(files={"predictions.csv": self.rows})
+        """The scores after each epoch, and what the model says of each dev example, as a file."""
+        epochs = [{"epoch": epoch, **scores} for epoch, scores in enumerate(self.by_epoch, start=1)]
+        return Findings(tables={"epochs": epochs} if epochs else {}, files={"predictions.csv": self.rows})
 
     def configure_optimizers(self) -> dict[str, Any]:
         named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]

@@ -104,6 +104,7 @@ class Facts:
     relations: tuple[str, ...] = ()  # names of the dependency relations
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
+    labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
     filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
     patterns: PatternFacts | None = None

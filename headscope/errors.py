@@ -59,10 +59,10 @@ def require_least(key: str, value: int, least: int = 1) -> int:
     return value
 
 
-def require_limit(limit: object) -> None:
+def require_limit(limit: object, key: str = "data.limit") -> None:
     """Refuse a number of examples that is none."""
     if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise ConfigError(f"data.limit={limit}: expected a whole number from 1, or null for all.")
+        raise ConfigError(f"{key}={limit}: expected a whole number from 1, or null for all.")
 
 
 def require_figure_width(width: object) -> float:

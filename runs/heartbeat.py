@@ -61,12 +61,12 @@ class Heartbeat:
 
 def connect(rank: int, processes: int) -> Heartbeat:
     """Over a connection of its own to the store by which the processes found each other."""
-    from torch.distributed import PrefixStore, TCPStore
+    import torch.distributed as distributed
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     patience = timedelta(seconds=SILENCE / 2)
-    store = TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
-    return Heartbeat(PrefixStore("headscope", store), rank, processes)
+    store = distributed.TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
+    return Heartbeat(distributed.PrefixStore("headscope", store), rank, processes)
 
 
 def end_run(lost: list[int], silence: float) -> None:

@@ -142,7 +142,7 @@ class PartTask:
     def __call__(self, cfg: DictConfig) -> None:
         hydra = HydraConfig.get()
         folder, part = Path(hydra.runtime.output_dir), self.parts[hydra.sweep.subdir]
-        child = OmegaConf.create(moved(part["config"], self.whole, hydra.sweep.dir))
+        child = cast(DictConfig, OmegaConf.create(moved(part["config"], self.whole, hydra.sweep.dir)))
         OmegaConf.set_struct(child, True)
         child.run_dir, child.resume = str(folder), True
         label = f"{cfg.experiment_name}, {part['label']}"
@@ -177,7 +177,7 @@ def moved(value: Any, was: str, now: str) -> Any:
 
 def become_part_of(folder: Path) -> None:
     """Let all that asks Hydra hear what it would in the process of the whole, but of no launcher: jobs start none."""
-    config = copy.deepcopy(given(HydraConfig.instance().cfg, "Hydra's configuration"))
+    config = cast(DictConfig, copy.deepcopy(given(HydraConfig.instance().cfg, "Hydra's configuration")))
     with read_write(config.hydra), open_dict(config.hydra):
         config.hydra.mode = RunMode.RUN
         config.hydra.runtime.output_dir = str(folder.absolute())

@@ -1,21 +1,25 @@
 """Several runs as one: the rows of a published table, or one experiment for several tasks or folds, joined by a function."""
 
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
+from headscope.errors import InputError
 from headscope.processes import is_first_process
 from headscope.reports.results import read_heads
-from headscope.runs.children import compose_child, handed_on
+from headscope.runs.children import compose_child, handed_on, key_of
 from headscope.runs.part_jobs import Child, run_children
 from headscope.runs.report import open_run
-from headscope.runs.resume import clear
+from headscope.runs.resume import clear, task_overrides
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,11 @@ class Planned:
 def run(cfg: DictConfig) -> RunResults:
     """Run every row, join what they found, report it."""
     folder = Path(cfg.run_dir)
-    planned = list(plan(cfg))
+    without = left_out(cfg)
+    planned = list(plan(cfg, without))
     parts = run_rows(cfg, planned)
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
+    findings = replace(findings, notes=with_left_out(findings.notes, without))
     runs = {one.label: one.folder for one in planned}
     if cfg.then:
         # What the rows found may decide how the last run is made.
@@ -58,9 +64,36 @@ def run(cfg: DictConfig) -> RunResults:
         return opened.finish(findings, source_of(parts), seconds, runs)
 
 
-def plan(cfg: DictConfig) -> Iterator[Planned]:
+def left_out(cfg: DictConfig) -> dict[Any, str]:
+    """The values that there is no data for, and why; an error where the command line names one of them, or none is left."""
+    known: Mapping[Any, str] = instantiate(cfg.without, _convert_="all")
+    wanted = [value for values in cfg.each.values() for value in values]
+    without = {value: known[value] for value in wanted if value in known}
+    named = {reference_of(cfg, key) for key in cfg.each} & {key_of(text) for text in task_overrides()}
+    if without and (named or len(without) == len(wanted)):
+        value, why = next(iter(without.items()))
+        raise InputError(f"{value}: {why}; {'leave it out, or ' if named else ''}name a folder that has it with data.dir=.")
+    for value, why in without.items():
+        log.warning("%s is left out: %s.", value, why)
+    return without
+
+
+def reference_of(cfg: DictConfig, key: str) -> str:
+    """The key that the values of `each` are taken from: `tasks` of `${tasks}`."""
+    unresolved = cast(dict[str, Any], OmegaConf.to_container(cfg.each, resolve=False))
+    return str(unresolved[key]).strip("${}")
+
+
+def with_left_out(notes: Mapping[str, Sequence[str]], without: Mapping[Any, str]) -> dict[str, Sequence[str]]:
+    """The notes with a line of what is missing beneath the first table."""
+    lines = [f"left out: {value} ({why})" for value, why in without.items()]
+    return {**notes, "summary": [*notes.get("summary", ()), *lines]} if lines else dict(notes)
+
+
+def plan(cfg: DictConfig, without: Container[Any] = ()) -> Iterator[Planned]:
     """All rows for each value of `each`, or once where it has none; then the rows that run once."""
-    for key, value in [(key, value) for key, values in cfg.each.items() for value in values] or [(None, None)]:
+    values = [(key, value) for key, values in cfg.each.items() for value in values if value not in without]
+    for key, value in values or [(None, None)]:
         for label, row in cfg.rows.items():
             own = row.get("overrides") or []
             yield Planned(label, value, row.experiment, tuple([f"{key}={value}", *own] if key else own))

@@ -36,8 +36,10 @@ class Task:
     labels: tuple[str, ...] | None
     metrics: tuple[str, ...]
     dev_file: str = "dev.tsv"
+    test_file: str = "test.tsv"
     hub_texts: tuple[str, ...] | None = None
     hub_dev: str = "validation"
+    hub_test: str = "test"
     broken_rows: bool = False
 
     @property
@@ -59,36 +61,40 @@ TASKS = {
     "qnli": Task("QNLI", ("question", "sentence"), "label", ENTAILMENT, ("accuracy",)),
     "mnli": Task(
         "MNLI", PAIR, "gold_label", ("entailment", "neutral", "contradiction"), ("accuracy",),
-        dev_file="dev_matched.tsv", hub_texts=("premise", "hypothesis"), hub_dev="validation_matched",
+        dev_file="dev_matched.tsv", test_file="test_matched.tsv", hub_texts=("premise", "hypothesis"),
+        hub_dev="validation_matched", hub_test="test_matched",
     ),
 }  # fmt: skip
 
 
-def task_folder(folder: Path, task: Task) -> Path:
-    """The folder of the task's files: the one given, or the one of the task's name inside it."""
+def task_folder(folder: Path, task: Task, file: str | None = None) -> Path:
+    """The folder of the task's files, which has the file (dev's unless given): this, or the one of the task's name in it."""
+    file = file or task.dev_file
     for candidate in (folder / task.folder, folder):
-        if (candidate / task.dev_file).is_file():
+        if (candidate / file).is_file():
             return candidate
-    raise DataError(f"{folder}: expected {task.folder}/{task.dev_file} there, found none.")
+    raise DataError(f"{folder}: expected {task.folder}/{file} there, found none.")
 
 
-def read_tsv(file: Path, task: Task, limit: int | None, left_out: Counter[str] | None = None) -> list[Example]:
+def read_tsv(
+    file: Path, task: Task, limit: int | None, left_out: Counter[str] | None = None, labels: bool = True
+) -> list[Example]:
     """The first examples of an official file: a header, then one example a line, without quoting.
 
-    Lines without a text are left out, said once and counted by reason.
+    Lines without a text are left out, said once and counted by reason. Test sets have no labels.
     """
     rows = lines(file)
     _, first = next(rows, (1, ""))
     if not first:
         raise DataError(f"{file}: expected a header and examples, found an empty file.")
     header = first.split("\t")
-    for column in (*task.texts, task.label):
+    for column in (*task.texts, *([task.label] if labels else [])):
         if header.count(column) != 1:
             raise DataError(f"{file}:1: expected a column {column!r}, found {quoted(', '.join(header))}.")
     filled = ((number, line.split("\t")) for number, line in rows if line.strip(" "))
     broken: dict[str, list[int]] = {}
     usable = (row for row in filled if not _left_out(row, header, task, broken))
-    examples = [_example(file, number, values, header, task) for number, values in islice(usable, limit)]
+    examples = [_example(file, number, values, header, task, labels) for number, values in islice(usable, limit)]
     for reason, numbers in broken.items():
         log.warning("%s: skipped %d lines %s, the first is %d.", file, len(numbers), reason, numbers[0])
         if left_out is not None:
@@ -111,11 +117,12 @@ def _left_out(row: Row, header: list[str], task: Task, broken: dict[str, list[in
     return reason is not None
 
 
-def _example(file: Path, number: int, values: list[str], header: list[str], task: Task) -> Example:
+def _example(file: Path, number: int, values: list[str], header: list[str], task: Task, labels: bool) -> Example:
     if len(values) != len(header):
         raise DataError(f"{file}:{number}: expected {len(header)} tab-separated columns, found {len(values)}.")
     row = dict(zip(header, values, strict=True))
-    return labelled(tuple(row[column] for column in task.texts), f"{file}:{number}", row[task.label], task)
+    texts = tuple(row[column] for column in task.texts)
+    return labelled(texts, f"{file}:{number}", row[task.label], task) if labels else Example(texts, {})
 
 
 def labelled(texts: tuple[str, ...], where: str, label: str, task: Task) -> Example:
@@ -138,8 +145,8 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example]]:
-    """Train and dev from the hub, where labels are numbers already."""
+def read_hub(name: str, task: Task, limit: int | None, test: bool = False) -> dict[str, list[Example]]:
+    """Train and dev from the hub, where labels are numbers already; on request the test set, which has none."""
     from datasets import load_dataset
 
     try:
@@ -153,6 +160,9 @@ def read_hub(name: str, task: Task, limit: int | None) -> dict[str, list[Example
     for split, hub_split in (("train", "train"), ("val", task.hub_dev)):
         rows = islice(enumerate(dataset[hub_split]), limit)
         splits[split] = [_hub_example(row, columns, f"{HUB_NAME} {name} {hub_split} {index}", task) for index, row in rows]
+    if test:
+        rows = islice(dataset[task.hub_test], limit)
+        splits["test"] = [Example(tuple(row[column] for column in columns), {}) for row in rows]
     return splits
 
 

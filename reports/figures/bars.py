@@ -2,10 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 
+from matplotlib.lines import Line2D
+
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLUMN, OURS, PUBLISHED, SMALL, Sheet, legend_below, sheet, wrapped, written
+from headscope.reports.figures.drawing import (
+    COLOURS,
+    COLUMN,
+    OURS,
+    PUBLISHED,
+    SMALL,
+    UNDEFINED,
+    Sheet,
+    legend_below,
+    sheet,
+    wrapped,
+    written,
+)
 
 MOST_RELATIONS = 25
+TASKS = {"sst2": "SST-2", "stsb": "STS-B"}
+METRICS = {"f1": "F1", "pearson": "Pearson's r", "spearman": "Spearman's ρ"}
+START_COLOURS = (UNDEFINED, COLOURS[5], OURS)
 LABELS = 40.0  # millimetres for the names of rows
 
 
@@ -47,3 +64,34 @@ def row_bars(results: RunResults, heads: Sequence[Row], title: str, label: str) 
     axes.set_xticks(range(20 * int(least / 20), 101, 20))
     legend_below(drawn, shown)
     yield "rows", drawn
+
+
+@written
+def start_bars(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """Fine-tuning from several starts: a group of bars for each task and metric, with a mark at the published figure."""
+    groups: dict[str, dict[str, Row]] = {}
+    for row in results.tables["summary"]:
+        task, _, start = row["row"].partition(", ")
+        metric = row["metric"].removeprefix("test/")
+        groups.setdefault(f"{TASKS.get(task, task.upper())}\n{METRICS.get(metric, metric)}", {})[start] = row
+    starts = list(dict.fromkeys(start for group in groups.values() for start in group))
+    note = "Ours: the epoch that is best on the same dev set; its score is at the right."
+    height = 12 + 3.2 * (len(starts) + 0.8) * len(groups)
+    drawn = sheet(results, "GLUE scores from several starts", 1.4 * COLUMN, height, [note])
+    axes = drawn.body.subplots()
+    step = 1 / (len(starts) + 0.8)
+    for number, start in enumerate(starts):
+        offset = (number - (len(starts) - 1) / 2) * step
+        rows = {index + offset: group[start] for index, group in enumerate(groups.values()) if start in group}
+        colour = START_COLOURS[number % len(START_COLOURS)]
+        axes.barh(list(rows), [row["ours"] or 0 for row in rows.values()], 0.9 * step, color=colour, label=start)
+        for y, row in rows.items():
+            if row["ours"] is not None:
+                axes.text(1.01, y, f"{row['ours']:.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=SMALL)
+            if row["published"] is not None:
+                axes.plot([row["published"]] * 2, [y - 0.45 * step, y + 0.45 * step], color=PUBLISHED, linewidth=2)
+    axes.set_yticks(range(len(groups)), list(groups))
+    least = min([0.0, *(row["ours"] or 0 for group in groups.values() for row in group.values())])
+    axes.set(xlabel="score (%)", xlim=(1.05 * least, 100), ylim=(len(groups) - 0.4, -0.6))
+    legend_below(drawn, [*axes.containers, Line2D([], [], color=PUBLISHED, linewidth=2, label="published")])
+    yield "starts", drawn

@@ -68,7 +68,7 @@ class Job:
     def read_failure(self) -> str | None:
         """The sentence of its error, if it failed."""
         failure = read_failure(self.folder)
-        return failure and failure["error"]
+        return failure["error"] if failure else None
 
 
 def in_folder(parent: Path, subdir: str) -> list[str]:

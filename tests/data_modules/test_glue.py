@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel
 
 from headscope.contracts import Facts
-from headscope.data_modules.glue import GlueDataModule, require_task
+from headscope.data_modules.glue import GlueDataModule, require_task, tasks_without_files
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_hub
 from headscope.errors import ConfigError, InputError
 
@@ -199,8 +199,66 @@ def test_train_is_tested_where_that_is_asked_for(glue):
     data = glue("sst2", files, test_on="train")
     assert read(data.read_examples()["test"]) == read(data.read_examples()["train"]) == [(("c",), 1)]
     assert read(data.read_examples()["val"]) == [(("a",), 1), (("b",), 0)]
-    with pytest.raises(ConfigError, match="^data.test_on=dev: expected val or train.$"):
+    with pytest.raises(ConfigError, match="^data.test_on=dev: expected val, train or test.$"):
         glue("sst2", files, test_on="dev")
+
+
+TEST_SETS = {
+    "mrpc": ("MRPC/test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t7\t8\tA b .\tC d .", ("A b .", "C d .")),
+    "sst2": ("SST-2/test.tsv", "index\tsentence", "0\ta fine film", ("a fine film",)),
+    "qqp": ("QQP/test.tsv", "id\tquestion1\tquestion2", "0\tWho?\tWhat?", ("Who?", "What?")),
+    "qnli": ("QNLI/test.tsv", "index\tquestion\tsentence", "0\tWho?\tAnn did.", ("Who?", "Ann did.")),
+    "mnli": ("MNLI/test_matched.tsv", "index\tsentence1\tsentence2", "0\tIt rains.\tIt pours.", ("It rains.", "It pours.")),
+}
+
+
+@pytest.mark.parametrize("task", TEST_SETS)
+def test_the_official_test_sets_have_texts_and_no_labels(task, glue, ready, tmp_path):
+    name, header, row, texts = TEST_SETS[task]
+    data = glue(task, {name: [header, row]}, test_on="test", maps=False)
+    (example,) = data.read_examples()["test"]
+    assert (example.words, example.gold) == (texts, {})
+    assert data.files() == [tmp_path / name]
+    assert "label" not in host_batch(ready(data))["gold"]
+    with pytest.raises(ConfigError, match="^data.test_on=test: GLUE keeps the labels"):
+        require_task(data.facts())
+    with pytest.raises(InputError, match=f"expected {name} there, found none"):
+        glue(task, {}, "elsewhere", test_on="test")
+
+
+def test_only_the_files_of_the_stages_are_read_and_named(glue, tmp_path):
+    files = {"dev.tsv": [SST2, "a\t1"], "train.tsv": [SST2, "no label\t7"], "test.tsv": ["index\tsentence", "0\tb"]}
+    data = glue("sst2", files)
+    data.require(["test"])
+    assert data.files() == [tmp_path / "dev.tsv"]
+    assert list(data.source().data) == [str(tmp_path / "dev.tsv")]
+    both = glue("sst2", files | {"train.tsv": [SST2, "c\t0"]}, test_on="test")
+    both.require(["fit", "test"])
+    assert both.files() == [tmp_path / name for name in ("train.tsv", "dev.tsv", "test.tsv")]
+    assert [example.words for example in both.read_examples()["test"]] == [("b",)]
+
+
+def test_a_sample_is_drawn_by_the_seed_from_what_is_tested_alone(glue):
+    files = {name: [SST2, *(f"{kind} {n}\t1" for n in range(200))] for name, kind in (("dev.tsv", "d"), ("train.tsv", "t"))}
+
+    def tested(**options):
+        splits = glue("sst2", files, **options).read_examples()
+        assert (len(splits["train"]), len(splits["val"])) == (200, 200)
+        return [int(example.words[0].split()[1]) for example in splits["test"]]
+
+    found = tested(sample=50, seed=1)
+    assert found == sorted(set(found)) and len(found) == 50  # in the order of the file, none twice
+    assert found != list(range(50)) and max(found) > 150
+    assert tested(sample=50, seed=1) == found != tested(sample=50, seed=2)
+    assert tested(sample=200) == tested(sample=1000) == list(range(200))
+    # Every input is as likely as any other.
+    counts = [0] * 200
+    for seed in range(100):
+        for index in tested(sample=20, seed=seed):
+            counts[index] += 1
+    assert sum(counts) == 2000 and max(counts) < 28 and sum(counts[:100]) == pytest.approx(1000, abs=100)
+    with pytest.raises(ConfigError, match="^data.sample=0: expected a whole number from 1"):
+        tested(sample=0)
 
 
 def test_without_train_only_a_fit_is_refused(glue, tmp_path):
@@ -345,6 +403,14 @@ def test_the_columns_and_labels_of_the_hub(task, dev, row, expected, monkeypatch
     assert len(read_hub(task, TASKS[task], limit=1)["train"]) == 1
 
 
+def test_the_test_set_of_the_hub_has_no_labels(monkeypatch):
+    row = {"premise": "A.", "hypothesis": "B.", "label": 2}
+    splits = {"train": [row], "validation_matched": [row], "test_matched": [row | {"label": -1}]}
+    monkeypatch.setattr("datasets.load_dataset", lambda *name: splits)
+    (example,) = read_hub("mnli", TASKS["mnli"], None, test=True)["test"]
+    assert (example.words, example.gold) == (("A.", "B."), {})
+
+
 def test_a_sentence_by_hand(films):
     item = films("Hello world.")
     assert item.input_ids.tolist() == [CLS, 7592, 2088, 1012, SEP]
@@ -453,3 +519,14 @@ def test_the_training_batches_hold_every_example_once(glue, ready):
     labels = torch.cat([batch["gold"]["label"][:, 0] for batch in batches])
     assert sorted(index.tolist()) == list(range(25))
     assert labels.tolist() == [place % 2 for place in index.tolist()]
+
+
+def test_tasks_whose_files_are_missing_are_told(tmp_path):
+    assert tasks_without_files(None, ["train", "val"]) == tasks_without_files("hub", ["train", "val"]) == {}
+    for folder, files in {"RTE": ("train.tsv", "dev.tsv"), "MNLI": ("dev_matched.tsv",)}.items():
+        (tmp_path / folder).mkdir()
+        for name in files:
+            (tmp_path / folder / name).touch()
+    assert set(TASKS) - set(tasks_without_files(str(tmp_path), ["train", "val"])) == {"rte"}
+    assert set(TASKS) - set(tasks_without_files(str(tmp_path), ["val"])) == {"rte", "mnli"}
+    assert tasks_without_files(str(tmp_path), ["train", "val"])["mnli"].endswith("no MNLI/train.tsv and dev_matched.tsv")

@@ -124,15 +124,26 @@ def test_what_follows_fine_tuning_runs_on_its_model(tuned, encoder, run_here, mi
     assert (folder / "figures" / "features_change_attention_to.svg").is_file()
 
 
-def test_table_1_has_a_row_for_each_task_and_start(tmp_path, encoder):
-    arguments = ("experiment=kovaleva_table1", "tasks=[rte,stsb]", "trainer.max_epochs=1", "data.limit=8", encoder)
+def test_table_1_has_every_metric_of_each_task_and_start(tmp_path, encoder):
+    arguments = ("experiment=kovaleva_table1", "tasks=[rte,stsb]", "trainer.max_epochs=2", "data.limit=8", encoder)
     status, _, errors = train(*arguments, f"run_dir={tmp_path}/t")
     assert status == 0, errors
-    rows = {row["row"]: row for row in results_of(tmp_path / "t")["tables"]["summary"]}
-    starts = ("untrained", "normal", "pre-trained")
-    assert list(rows) == [f"{task}, {start}" for task in ("rte", "stsb") for start in starts]
-    assert [rows[f"stsb, {start}"]["published"] for start in starts] == [None, 2.9, 82.7]
+    table = results_of(tmp_path / "t")
+    rows = {(row["row"], row["metric"]): row for row in table["tables"]["summary"]}
+    starts, metrics = ("untrained", "normal", "pre-trained"), {"rte": ["accuracy"], "stsb": ["pearson", "spearman"]}
+    assert list(rows) == [(f"{task}, {s}", f"test/{name}") for task in metrics for s in starts for name in metrics[task]]
+    assert [rows[f"stsb, {start}", "test/pearson"]["published"] for start in starts] == [33.1, 2.9, 82.7]
+    assert [rows[f"rte, {start}", "test/accuracy"]["train"] for start in starts] == [None, 8, 8]
+    for begun in starts:
+        own = results_of(tmp_path / "t" / f"stsb_{begun}")
+        assert rows[f"stsb, {begun}", "test/spearman"]["ours"] == own["metrics"]["test/spearman"]
+        last = own["tables"]["epochs"][-1]["spearman"] if begun != "untrained" else None
+        assert rows[f"stsb, {begun}", "test/spearman"]["last_epoch"] == (last and pytest.approx(last, abs=1e-4))
+        assert (tmp_path / "t" / f"stsb_{begun}" / "model").is_dir() == (begun != "untrained")
     assert results_of(tmp_path / "t" / "rte_normal")["provenance"]["config"]["encoder"]["init"] == "normal"
+    gains = {row["task"]: row for row in table["tables"]["gains"]}
+    assert gains["mean of 2"]["published"] == pytest.approx(((64.6 - 52.7) + (82.7 - 33.1)) / 2)
+    assert table["metrics"]["mean gain"] == gains["mean of 2"]["ours"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 import json
 
 import pytest
+from omegaconf import OmegaConf
 
+from headscope.errors import InputError
+from headscope.runs import tables
 from tests.runs.conftest import train
 
 ROWS = {
@@ -40,3 +43,22 @@ def test_the_table_joins_all_rows_with_the_published_figures(tmp_path):
     resumed_status, again, _ = train(*arguments, "resume=true", HEADSCOPE_CACHE=str(tmp_path / "cache"))
     assert resumed_status == 0
     assert again.splitlines()[-1] == out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("named", "there"), [([], ["b"]), (["tasks=[a,b]"], None), (["tasks=[a]"], None)])
+def test_what_has_no_data_is_left_out_unless_it_is_named(named, there, monkeypatch):
+    monkeypatch.setattr(tables, "task_overrides", lambda: named)
+    cfg = OmegaConf.create(
+        {"tasks": ["a", "b"], "each": {"data.task": "${tasks}"}, "without": {"a": "no file", "c": "none"}, "once": {},
+         "rows": {"one": {"experiment": "clark_surface"}}}
+    )  # fmt: skip
+    if there is None:
+        with pytest.raises(InputError, match="a: no file; leave it out, or name a folder that has it"):
+            tables.left_out(cfg)
+    else:
+        without = tables.left_out(cfg)
+        assert [one.value for one in tables.plan(cfg, without)] == there
+        assert tables.with_left_out({"summary": ["x"]}, without) == {"summary": ["x", "left out: a (no file)"]}
+    cfg.without.b = "none"
+    with pytest.raises(InputError, match="a: no file"):
+        tables.left_out(cfg)

@@ -2,7 +2,7 @@
 
 import math
 
-from headscope.reports.figures.bars import relation_recall, row_bars
+from headscope.reports.figures.bars import relation_recall, row_bars, start_bars
 from headscope.reports.figures.clusters import MOSTLY, head_plane
 from headscope.reports.figures.comparison import difference_heatmaps, head_scatters
 from headscope.reports.figures.coreference import coreference_rows
@@ -226,6 +226,17 @@ def table(layers, width):
     return row_bars, {"tables": {"summary": rows}}, [], {"title": "Parsing by probes", "label": "right governor (%)"}
 
 
+def starts(layers, width):
+    metrics = {"mrpc": ("f1", "accuracy"), "stsb": ("pearson", "spearman"), "mnli": ("accuracy",)}
+    rows = [
+        {"row": f"{task}, {start}", "metric": f"test/{name}", "ours": 30.0 * n - 12, "published": 33.3 * n or None}
+        for task in metrics
+        for n, start in enumerate(("untrained", "normal", "pre-trained"))
+        for name in metrics[task]
+    ]
+    return start_bars, {"tables": {"summary": rows}}, [], {}
+
+
 def jobs(layers, width):
     rows = [
         {"job": n, "val/uas": 0.5 + n / 50, "values": {"module.lr": f"{10.0 ** -(n % 4)}", "data.hidden_layer": str(n % 12),
@@ -237,7 +248,7 @@ def jobs(layers, width):
 
 EXAMPLES = [
     grids, surface, importance, clusters, chart, relations, sentence, frames, coreference, disabled, disabled_layers,
-    features, classifier, patterns, pattern_tasks, roles, scatters, differences, recall, table, jobs,
+    features, classifier, patterns, pattern_tasks, roles, scatters, differences, recall, table, starts, jobs,
 ]  # fmt: skip
 
 
