@@ -5,6 +5,7 @@ store of its own connection, which the first process (or torchrun's agent beside
 count.
 """
 
+import importlib
 import os
 import sys
 import threading
@@ -61,7 +62,7 @@ class Heartbeat:
 
 def connect(rank: int, processes: int) -> Heartbeat:
     """Over a connection of its own to the store by which the processes found each other."""
-    import torch.distributed as distributed
+    distributed: Any = importlib.import_module("torch.distributed")  # whose stores are public, but not to type checkers
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     patience = timedelta(seconds=SILENCE / 2)
