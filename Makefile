@@ -10,7 +10,7 @@ help:  ## this list
 run: $(READY)  ## the default experiment, offline; add ARGS="experiment=clark_table3"
 	$(BIN)/python train.py $(ARGS)
 
-test: $(READY)  ## the tests, but for a few slow ones
+test: $(READY)  ## the tests, but for those that take long (tests/slow.txt)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(READY) installed  ## the wheel in an empty environment, then all tests

@@ -46,7 +46,7 @@ class HeadDistances(Analysis):
         self.add_sum("tokens")
 
     def update(self, batch: AttentionBatch) -> None:
-        self.mixed += mixture_sums(flat_maps(batch), batch.mask, self.smoothing)
+        self.mixed += mixture_sums(flat_maps(batch), batch.mask, self.smoothing, batch.seen)
         self.tokens += batch.mask.sum()
 
     def compute(self) -> Findings:
@@ -84,7 +84,10 @@ def relation_heads_of(run: Path, read_run: ReadRun, encoder_sha256: str | None) 
 
 
 def mixture_sums(
-    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], smoothing: float = 0.0
+    maps: Float[Tensor, "batch map token token"],
+    real: Bool[Tensor, "batch token"],
+    smoothing: float = 0.0,
+    seen: Bool[Tensor, "batch token token"] | None = None,
 ) -> Float[Tensor, "map map"]:
     """The sum over cells of s log s, s = p + q, for every two maps p, q; twice p on the diagonal."""
     count, tokens = maps.shape[1], maps.shape[-1]
@@ -94,7 +97,7 @@ def mixture_sums(
     mixed, logs = torch.empty_like(flat), torch.empty_like(flat)
     # Each map with itself and those behind it.
     pairs = [(flat[index:], flat[index], mixed[index:], logs[index:]) for index in range(count)]
-    parts = list(_parts(maps, real, rows, smoothing))
+    parts = list(_parts(maps, real, rows, smoothing, seen))
     sums = maps.new_zeros(len(parts), count, count)
     for of_part, (part, row_mask) in zip(sums, parts, strict=True):
         cells[:, part.shape[1] :] = 0
@@ -107,11 +110,13 @@ def mixture_sums(
     return upper + upper.triu(1).T
 
 
-def _parts(maps: Tensor, real: Tensor, rows: int, smoothing: float) -> Iterator[tuple[Tensor, Tensor]]:
-    """Some rows of all maps of an input, and which of them are no padding."""
-    for grid, mask in zip(maps, real, strict=True):
-        for part, row_mask in zip(grid.split(rows, 1), mask.split(rows), strict=True):
-            yield (smoothed(part, mask, smoothing) if smoothing else part), row_mask
+def _parts(maps: Tensor, real: Tensor, rows: int, smoothing: float, seen: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows of all maps of an input, and which of them are no padding; smoothed over what they may see."""
+    for grid, mask, keys in zip(maps, real, real if seen is None else seen, strict=True):
+        for start in range(0, len(mask), rows):
+            part, row_mask = grid[:, start : start + rows], mask[start : start + rows]
+            visible = keys if seen is None else keys[start : start + rows]
+            yield (smoothed(part, visible, smoothing) if smoothing else part), row_mask
 
 
 def js_from_sums(mixed: Float[Tensor, "map map"]) -> Float[Tensor, "map map"]:

@@ -9,9 +9,9 @@ MAPS_IN_CACHE = 12
 
 
 def row_entropy(
-    maps: Float[Tensor, "batch map query key"], real: Bool[Tensor, "batch key"], smoothing: float = 0.0
+    maps: Float[Tensor, "batch map query key"], real: Bool[Tensor, "batch *query key"], smoothing: float = 0.0
 ) -> Float[Tensor, "batch map query"]:
-    """The entropy of each row; smoothing mixes in uniform attention over the input's real tokens."""
+    """The entropy of each row; smoothing mixes in uniform attention over the real keys, or over those that are visible."""
     entropies = maps.new_empty(maps.shape[:3])
     for grid, keys, out in zip(maps, real, entropies, strict=True):
         for part, part_out in zip(grid.split(MAPS_IN_CACHE), out.split(MAPS_IN_CACHE), strict=True):
@@ -21,7 +21,7 @@ def row_entropy(
 
 
 def smoothed(
-    grid: Float[Tensor, "map query key"], real: Bool[Tensor, "key"], share: float
+    grid: Float[Tensor, "map query key"], real: Bool[Tensor, "*query key"], share: float
 ) -> Float[Tensor, "map query key"]:
     """Attention with a share of it spread evenly over the real tokens, as the released code does against zeros."""
-    return (1 - share) * grid + share * real / real.sum()
+    return (1 - share) * grid + share * real / real.sum(-1, keepdim=True).clamp(min=1)

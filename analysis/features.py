@@ -7,11 +7,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headscope.analysis.base import Analysis, Unsuitable, flat_maps
-from headscope.analysis.links import largest, link_attention, link_ends
+from headscope.analysis.links import largest, link_attention, link_ends, seen_links
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
 from headscope.errors import require_least
+from headscope.layout import Layout
 
 SECTION = Section("features", "linguistic features", prefix="features:")  # surface patterns have attention_to_cls too
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
@@ -42,6 +43,7 @@ class FeatureAttention(Analysis):
         if not facts.features:
             raise Unsuitable("needs features; name a spaCy pipeline with parser=.")
         self.min_count = require_least("analyses.features.min_count", min_count)
+        self.layout = facts.layout
         self.models = ("", TUNED) if facts.tuned else ("",)
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
@@ -49,7 +51,7 @@ class FeatureAttention(Analysis):
     def update(self, batch: AttentionBatch) -> None:
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for index, maps in enumerate(compared):
-            values, defined = feature_values(maps, batch.mask, batch.gold)
+            values, defined = feature_values(maps, batch.mask, batch.gold, batch.visible(), self.layout)
             self.total[index] += (values * defined[..., None]).sum(0, dtype=torch.float64)
         self.inputs += defined.sum(0)
 
@@ -65,7 +67,7 @@ class FeatureAttention(Analysis):
             grids |= {f"{CHANGE}{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
         rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
         heads = {
-            name: HeadValues(meaning(name), self.grid(mean), self.grid(torch.full_like(mean, count)))
+            name: HeadValues(meaning(name, self.layout), self.grid(mean), self.grid(torch.full_like(mean, count)))
             for name, (mean, count) in grids.items()
             if count
         }
@@ -74,7 +76,7 @@ class FeatureAttention(Analysis):
         return Findings(tables={"features": rows}, heads=heads, notes={"features": [named + none]})
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
-        """The mean over the heads that the paper looks at: all, or those of the last layer for the [CLS] row."""
+        """The mean over the heads that the paper looks at: all, or those of the last layer for the row that is read."""
         first = means.shape[2] - self.heads if name in FROM_CLS else 0
         best = head_at(first + int(means[0, quantity, first:].argmax()), self.heads)
         values = means[:, quantity, first:].mean(1).tolist()
@@ -84,7 +86,7 @@ class FeatureAttention(Analysis):
         return row | {"highest_head": best if count >= self.min_count else None, "n": count}
 
 
-def meaning(name: str) -> Quantity:
+def meaning(name: str, layout: Layout) -> Quantity:
     """What a quantity of this analysis is called and means."""
     plain = name.replace("_", " ")
     if name.startswith(TUNED):
@@ -100,26 +102,37 @@ def meaning(name: str) -> Quantity:
         text = f"Attention that a {feature} token gets from all tokens, the largest where there are several."
     elif name in FROM_CLS:
         feature = plain.removeprefix("cls to ")
-        label = f"[CLS] to {feature}"
-        text = f"Attention from [CLS] to a {feature} token, the largest where there are several."
+        label = f"{layout.read_name} to {feature}"
+        text = f"Attention from {layout.read_name} to a {feature} token, the largest where there are several."
     else:
         label, text = LINK_LABELS[name]
     return Quantity(name, label, text, better="high", section=SECTION)
 
 
 def feature_values(
-    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"], gold: Mapping[str, Tensor]
+    maps: Float[Tensor, "batch map token token"],
+    real: Bool[Tensor, "batch token"],
+    gold: Mapping[str, Tensor],
+    visible: Bool[Tensor, "batch token token"],
+    layout: Layout,
 ) -> tuple[Float[Tensor, "batch quantity map"], Bool[Tensor, "batch quantity"]]:
-    """Every quantity of each input and head, in the order of QUANTITIES, and whether the input has it."""
+    """Every quantity of each input and head, in the order of QUANTITIES, and whether the input has it.
+
+    What a token gets is the mean over the tokens that may see it; of links, those count that their start may see.
+    """
     bits = torch.arange(len(FEATURES), device=maps.device)
     has = (gold["features"].clamp(min=0)[..., None] >> bits & 1).bool() & real[..., None]  # (batch, token, feature)
-    received = (real[:, None, None].float() @ maps).squeeze(2) / real.sum(1)[:, None, None]
-    from_cls = maps[:, :, 0]
-    values = [largest(columns, has[..., n]) for columns in (received, from_cls) for n in range(len(FEATURES))]
-    defined = [has[..., n].any(1) for _ in range(2) for n in range(len(FEATURES))]
+    received = (real[:, None, None].float() @ maps).squeeze(2) / visible.sum(1).clamp(min=1)[:, None]
+    read = real.sum(1) - 1 if layout.causal else torch.zeros_like(real.sum(1))  # the last token has seen all
+    from_read = maps.gather(2, read[:, None, None, None].expand(-1, maps.shape[1], -1, maps.shape[3])).squeeze(2)
+    is_read = (real.any(1) if layout.causal or layout.first else torch.zeros_like(real[:, 0]))[:, None]
+    values = [largest(columns, has[..., n]) for columns in (received, from_read) for n in range(len(FEATURES))]
+    there = has.any(1)  # (batch, feature)
+    defined = [*there.unbind(1), *(there & is_read).unbind(1)]
     for name in LINKS:
-        one, other, there = link_ends(gold[name])
+        one, other, linked = link_ends(gold[name])
         for start, end in ((one, other), (other, one)):
-            values.append(largest(link_attention(maps, start, end), there))
-            defined.append(there.any(1))
+            seen = linked & seen_links(visible, start, end)
+            values.append(largest(link_attention(maps, start, end), seen))
+            defined.append(seen.any(1))
     return torch.stack(values, 1), torch.stack(defined, 1)

@@ -22,6 +22,13 @@ def link_ends(
     return ends[..., 0].clamp(min=0), ends[..., 1].clamp(min=0), (ends >= 0).all(-1)
 
 
+def seen_links(
+    visible: Bool[Tensor, "batch token token"], start: Int[Tensor, "batch link"], end: Int[Tensor, "batch link"]
+) -> Bool[Tensor, "batch link"]:
+    """Whether each start may see its end."""
+    return visible[torch.arange(len(visible), device=visible.device)[:, None], start, end]
+
+
 def link_attention(
     maps: Float[Tensor, "batch map token token"], start: Int[Tensor, "batch link"], end: Int[Tensor, "batch link"]
 ) -> Float[Tensor, "batch map link"]:

@@ -62,7 +62,7 @@ def score_all(facts: Facts, batches: list[AttentionBatch], shuffles: int) -> Non
 def scores(batch: AttentionBatch, names: list[str]) -> torch.Tensor:
     """All inputs, heads and roles at once."""
     chosen = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in ROLES.values()], 1)
-    return bias_scores(batch.maps.flatten(1, 2), sieve_weights(chosen, batch.mask)[0])
+    return bias_scores(batch.maps.flatten(1, 2), sieve_weights(chosen, batch.visible())[0])
 
 
 @torch.inference_mode()

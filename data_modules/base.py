@@ -35,6 +35,7 @@ from headscope.data_modules.batches.map_store import missing_shards, open_stores
 from headscope.data_modules.batches.word_vectors import VectorTable, WordVectors
 from headscope.data_modules.batches.words import ENCODER_INPUTS, Autocast, WordEncoder, from_store
 from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.layout import visible_from_pieces
 from headscope.errors import ConfigError, InputError, given, require_choice, require_limit
 from headscope.files import files_sha256, once
 
@@ -134,7 +135,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         """The examples of a split as the encoder sees them."""
-        return encode(examples, tokenizer, self.max_pieces, self.read_vectors())
+        return encode(examples, tokenizer, self.max_pieces, self.read_vectors(), self.encoder.layout())
 
     def facts(self) -> Facts:
         """What a module must know of the data to take its shape."""
@@ -147,6 +148,7 @@ class AttentionDataModule(pl.LightningDataModule):
             vector_size=vectors.table.shape[1] if vectors else 0,
             maps=self.encoder.gives if self.words.maps else None,
             tuned=self.tuned is not None,
+            layout=self.encoder.layout(),
             encoder=self.encoder.spec,
             encoder_sha256=self.encoder.checksum(),
         )
@@ -161,6 +163,7 @@ class AttentionDataModule(pl.LightningDataModule):
             vectors=self._vector_source(),
             examples={name: len(split) for name, split in splits.items()},
             left_out=self.left_out,
+            layout=self.encoder.layout().to_json(),
             skipped={name: split.skipped for name, split in splits.items()},
             words_without_pieces={name: split.dropped_words for name, split in splits.items()},
             inputs=self.inputs(),
@@ -224,6 +227,8 @@ class AttentionDataModule(pl.LightningDataModule):
         inputs = {name: batch[name] for name in ENCODER_INPUTS if name in batch}
         if self.tuned_words and self.words.maps:
             outputs["tuned_maps"] = self.tuned_words(batch, self._autocast)["maps"]
+        if self.encoder.layout().causal:
+            outputs["seen"] = visible_from_pieces(batch["word_ids"], batch["mask"].shape[1], self.words.from_word)
         whole = batch.get("whole")
         made = AttentionBatch(batch["mask"], batch["gold"], batch["index"], inputs, vectors=vectors, whole=whole, **outputs)
         return made.without_inputs() if whole == 0 else made
@@ -242,7 +247,9 @@ class AttentionDataModule(pl.LightningDataModule):
         rank, processes = self._rank()
         batches = BucketSampler(split.lengths, self.batch_size, self.seed)
         batches.set_epoch(self.first_epoch)
-        return self._loader(split, batches, partial(collate_part, rank=rank, processes=processes))
+        return self._loader(
+            split, batches, partial(collate_part, rank=rank, processes=processes, padding=self.encoder.layout().padding)
+        )
 
     def state_dict(self) -> dict[str, int]:
         """Where a resumed run goes on: its workers read ahead before Lightning says which epoch it is."""
@@ -261,7 +268,8 @@ class AttentionDataModule(pl.LightningDataModule):
     def _evaluation_loader(self, name: str) -> DataLoader:
         split = self._split(name)
         batches = BudgetSampler(split.lengths, self.words.budget, *self._rank())
-        return self._loader(split, batches, partial(collate_idle, collated=collate) if batches.idle else collate)
+        padded = partial(collate, padding=self.encoder.layout().padding)
+        return self._loader(split, batches, partial(collate_idle, collated=padded) if batches.idle else padded)
 
     def require(self, stages: Sequence[str]) -> None:
         """Find out before any work whether the data for all stages is there."""

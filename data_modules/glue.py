@@ -12,10 +12,10 @@ from transformers import PreTrainedTokenizerBase
 from headscope.contracts import Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.features import special_features
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, Task, read_hub, read_tsv, task_folder
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
-from headscope.data_modules.segments import token_classes
 from headscope.errors import ConfigError, given, require_choice, require_limit
 from headscope.files import local_path
 from headscope.processes import progress
@@ -94,7 +94,7 @@ class GlueDataModule(AttentionDataModule):
         return {**super().inputs(), **(self.parser.inputs() if self.parser else {})}
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        classes = token_classes(tokenizer)
+        classes = TokenClasses(tokenizer, self.encoder.layout())
         parsed = self.parser.parse([text for example in examples for text in example.words]) if self.parser else None
         shown = progress(examples, "parsing" if self.parser else "tokenising")
         return Split([self._encoded(example, classes, tokenizer, parsed) for example in shown])
@@ -102,14 +102,14 @@ class GlueDataModule(AttentionDataModule):
     def _encoded(
         self,
         example: Example,
-        classes: np.ndarray,
+        classes: TokenClasses,
         tokenizer: PreTrainedTokenizerBase,
         parsed: Iterator[ParsedText] | None,
     ) -> Encoded:
         ids, inputs, encoding = encode_texts(example.words, tokenizer, self.max_pieces)
         sentence = np.array([-1 if number is None else number for number in encoding.sequence_ids(0)], dtype=np.int8)
         texts = [next(parsed) for _ in example.words] if parsed else []
-        gold = {**example.gold, "token_class": classes[ids], "sentence": sentence}
+        gold = {**example.gold, "token_class": classes(ids), "sentence": sentence}
         gold |= token_dependencies(encoding, texts, self.parser.relations() if self.parser else ())
         if parsed:
             gold |= token_features(encoding, texts)
@@ -135,7 +135,7 @@ def tasks_without_files(dir: str | None, splits: Sequence[str]) -> dict[str, str
         return {}
     folder, lacking = local_path(dir) if dir else SAMPLE, {}
     for name, task in TASKS.items():
-        files = {"train": "train.tsv", "val": task.dev_file}
+        files = {"train": "train.tsv", "val": task.dev_file, "test": task.test_file}
         places = (folder / task.folder, folder)
         if not any(all((place / files[split]).is_file() for split in splits) for place in places):
             lacking[name] = f"{folder}: has no {task.folder}/{' and '.join(files[split] for split in splits)}"

@@ -11,15 +11,14 @@ from transformers import PreTrainedTokenizerBase
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.encoders.layout import TOKEN_CLASSES as TOKEN_CLASSES
+from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
 from headscope.errors import ConfigError, DataError, InputError, require_limit
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"
-TOKEN_CLASSES = ("other", "cls", "sep", "punctuation")  # numbers in the gold array `token_class`
-PERIODS_AND_COMMAS = (".", ",")
-WORD_START = "Ġ▁"  # how other tokenizers mark the piece that starts a word
 
 
 class SegmentDataModule(AttentionDataModule):
@@ -54,19 +53,19 @@ class SegmentDataModule(AttentionDataModule):
         return {"articles of fewer than two paragraphs": self.short_articles}
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
-        classes = token_classes(tokenizer)
+        classes = TokenClasses(tokenizer, self.encoder.layout())
         if self.encoder.masks_tokens and tokenizer.mask_token_id is None:
             raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
         shown = enumerate(progress(examples, "tokenising"))
         return Split([self._encoded(index, example, classes, tokenizer) for index, example in shown])
 
-    def _encoded(self, index: int, example: Example, classes: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> Encoded:
+    def _encoded(self, index: int, example: Example, classes: TokenClasses, tokenizer: PreTrainedTokenizerBase) -> Encoded:
         ids, inputs, _ = encode_texts(example.words, tokenizer, self.max_pieces)
         if self.encoder.masks_tokens:
             masked = masked_tokens(ids, np.array(tokenizer.all_special_ids), self.mask_share, [self.seed, index])
             inputs["labels"] = np.where(masked, ids, IGNORE)
             ids = np.where(masked, cast(int, tokenizer.mask_token_id), ids)
-        example = Example((), {"token_class": classes[ids]})
+        example = Example((), {"token_class": classes(ids)})
         return Encoded(example, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 
@@ -80,16 +79,6 @@ def sampled(pairs: list[tuple[str, str]], limit: int | None, seed: int) -> list[
     if limit is None or len(pairs) <= limit:
         return pairs
     return [pairs[index] for index in np.sort(np.random.default_rng(seed).permutation(len(pairs))[:limit])]
-
-
-def token_classes(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
-    """The class of every token of the vocabulary."""
-    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    classes = np.array([3 * (token is not None and token.lstrip(WORD_START) in PERIODS_AND_COMMAS) for token in tokens])
-    for name, token in ((1, tokenizer.cls_token_id), (2, tokenizer.sep_token_id)):
-        if token is not None:
-            classes[token] = name
-    return classes.astype(np.int8)
 
 
 def masked_tokens(ids: np.ndarray, special: np.ndarray, share: float, seed: list[int]) -> np.ndarray:

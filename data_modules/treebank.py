@@ -1,5 +1,6 @@
 """Treebanks: sentences with gold dependencies."""
 
+import logging
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from headscope.data_modules.batches.examples import Encoded, Example
 from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
 from headscope.errors import ConfigError, DataError, require_limit
 
+log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"
 POSSESSIVE_CLITICS = ("'s", "’s")
 DRAWN_LENGTHS = range(5, 19)  # words
 DRAWN = 10
+ROOT_WORDS = "root words from what asks for ROOT: the tokenizer sets no first token that could stand for it"
 
 
 class TreebankDataModule(AttentionDataModule):
@@ -42,6 +45,7 @@ class TreebankDataModule(AttentionDataModule):
         require_limit(limit)
         self.limit = limit
         self._relations: list[str] = []
+        self._root_words = 0
 
     def files(self) -> list[Path]:
         return [file for path in self.paths.values() for file in conllu_files(path)]
@@ -60,6 +64,9 @@ class TreebankDataModule(AttentionDataModule):
         splits = self.sentences()
         self._relations = sorted({relation for part in splits.values() for s in part for relation in s.relations})
         number = {relation: index for index, relation in enumerate(self._relations)}
+        if self.encoder.layout().first is None:
+            self._root_words = sum(governor == 0 for part in splits.values() for s in part for governor in s.governors)
+            log.warning("%s: left out %d %s.", self.encoder.name, self._root_words, ROOT_WORDS)
         return {name: [self._example(s, number) for s in part] for name, part in splits.items()}
 
     def read_relations(self) -> list[str]:
@@ -71,6 +78,10 @@ class TreebankDataModule(AttentionDataModule):
         splits = self.read_splits()
         drawn = sentences_to_draw(splits["test"].items) if "test" in splits and self.units == "words" else ()
         return replace(super().facts(), relations=tuple(self.read_relations()), drawn=tuple(drawn))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {ROOT_WORDS: self._root_words} if self._root_words else {}
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         gold = {

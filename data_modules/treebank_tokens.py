@@ -7,10 +7,10 @@ from transformers import PreTrainedTokenizerBase
 
 from headscope.contracts import Facts
 from headscope.data_modules.batches.examples import Encoded, Example, Split
+from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.conllu import Sentence
 from headscope.data_modules.readers.features import LINKS, special_features, word_features, word_links
 from headscope.data_modules.readers.parser import dependency_arrays, pairs_of_pieces
-from headscope.data_modules.segments import token_classes
 from headscope.data_modules.treebank import TreebankDataModule
 
 
@@ -34,15 +34,14 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         words = super().tokenise(examples, tokenizer)
-        classes = token_classes(tokenizer)
-        items = [self._of_tokens(item, classes) for item in words.items]
+        classes = TokenClasses(tokenizer, self.encoder.layout())
+        items = [self._of_tokens(item, classes(item.input_ids)) for item in words.items]
         return Split(items, words.skipped, words.dropped_words)
 
     def _of_tokens(self, item: Encoded, classes: np.ndarray) -> Encoded:
         gold, of_token = item.example.gold, item.word_ids - 1  # words from 0; special tokens below
         governors, relations = gold["governors"][1:] - 1, [self._relations[number] for number in gold["relations"][1:]]
         pairs, numbers = dependency_arrays(of_token, governors.tolist(), relations, self._relations)
-        classes = classes[item.input_ids]
         arrays = {
             "token_class": classes,
             "sentence": np.where(of_token >= 0, 0, -1).astype(np.int8),

@@ -9,17 +9,24 @@ from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.readers.glue import Task
 from headscope.errors import ConfigError, InputError, given, require_choice
+from headscope.layout import Layout
 
 INITS = ("pretrained", "normal")
 STANDARD_DEVIATION = 0.02
 
 
 def load_classifier(
-    spec: EncoderSpec, task: Task, seed: int, trained: bool = False, dropout: float | int | None = None
+    spec: EncoderSpec,
+    task: Task,
+    seed: int,
+    trained: bool = False,
+    dropout: float | int | None = None,
+    layout: Layout = Layout(),  # noqa: B008, it cannot be changed
 ) -> PreTrainedModel:
     """A model with one output per label; a head that is not in the weights is drawn by the seed, or refused.
 
-    `dropout` stands for every rate that the model's own configuration has; None leaves them.
+    `dropout` stands for every rate that the model's own configuration has; None leaves them. The classifier of a causal
+    model reads the last token that is no padding, and is told which id that is.
     """
     require_choice("encoder.init", spec.init, INITS)
     if spec.dtype != "float32":
@@ -34,6 +41,8 @@ def load_classifier(
         "label2id": {label: number for number, label in names.items()},
         "id2label": names,
     }
+    if layout.causal:
+        changes["pad_token_id"] = layout.padding
     if spec.init == "normal":
         changes["initializer_range"] = STANDARD_DEVIATION
     if dropout is not None:

@@ -78,7 +78,7 @@ class DisableSweep(pl.LightningModule):
         if replicates < 1:
             raise ConfigError(f"module.replicates={replicates}: expected at least 1.")
         self.task, self.folder = require_task(facts), Path(folder)
-        self.layers, self.heads = facts.layers, facts.heads
+        self.layers, self.heads, self.layout = facts.layers, facts.heads, facts.layout
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
@@ -94,7 +94,7 @@ class DisableSweep(pl.LightningModule):
         self.found: dict[str, Any] = {}
 
     def _open(self, spec: EncoderSpec) -> PreTrainedModel:
-        model = load_classifier(spec, self.task, self.seed, trained=True).eval().requires_grad_(False)
+        model = load_classifier(spec, self.task, self.seed, trained=True, layout=self.layout).eval().requires_grad_(False)
         shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
         if shape != (self.layers, self.heads):
             raise ConfigError(f"{spec.name}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")

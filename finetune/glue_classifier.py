@@ -44,7 +44,8 @@ class GlueClassifier(pl.LightningModule):
         require_number("module.lr", lr, above=0.0)
         require_number("module.weight_decay", weight_decay)
         self.task = require_task(facts)
-        self.model: PreTrainedModel = load_classifier(given(facts.encoder, "an encoder"), self.task, seed, dropout=dropout)
+        spec = given(facts.encoder, "an encoder")
+        self.model: PreTrainedModel = load_classifier(spec, self.task, seed, dropout=dropout, layout=facts.layout)
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")

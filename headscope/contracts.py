@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from headscope.errors import ConfigError, require_choice
+from headscope.layout import Layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,6 +100,7 @@ class Facts:
     vector_size: int = 0
     maps: str | None = None  # what a map holds, attention or gradients; None where there are no maps
     tuned: bool = False  # whether a second model's maps are beside the first's
+    layout: Layout = Layout()  # of the inputs
     encoder: EncoderSpec | None = None  # for those who load the model with a head of their own
     encoder_sha256: str | None = None
     relations: tuple[str, ...] = ()  # names of the dependency relations
@@ -144,6 +146,10 @@ class Quantity:
     def title(self) -> str:
         """The label with the unit, unless it says it already."""
         return self.label if not self.unit or self.unit in self.label else f"{self.label} ({self.unit})"
+
+    def said_by(self, layout: Layout) -> Quantity:
+        """The same in words about a model's own special tokens."""
+        return replace(self, label=layout.said(self.label), description=layout.said(self.description))
 
     def to_json(self) -> dict[str, Any]:
         """As results.json keeps it, under its name."""
@@ -222,6 +228,7 @@ class Source:
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     words_without_pieces: Mapping[str, int] = field(default_factory=dict[str, int])
+    layout: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of the inputs; BERT's where nothing is said
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])  # checksums of other files: weights, vectors, parser
 
 

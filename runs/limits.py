@@ -41,7 +41,8 @@ def launcher_is_chosen() -> bool:
 
 def require_parts(cfg: DictConfig) -> None:
     """Refuse a launcher for a run that has none inside it."""
-    if launcher_is_chosen() and "rows" not in cfg and "parts" not in cfg:
+    has_parts = "parts" in cfg or ("rows" in cfg and cfg.get("tasks", True))  # without tasks, some are one run
+    if launcher_is_chosen() and not has_parts:
         name = HydraConfig.get().runtime.choices["hydra/launcher"]
         raise ConfigError(f"hydra/launcher={name}: {cfg.experiment_name} is one run, with no parts to launch; add -m.")
 

@@ -5,11 +5,11 @@ A job gets the configuration that the run would have here, so that its numbers a
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
@@ -38,13 +38,20 @@ class PartDefect(RuntimeError):
     """A run inside a run ended by a defect of the program; its own traceback is in its folder."""
 
 
+class Labelled(Protocol):
+    """A plan of a run."""
+
+    @property
+    def label(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Child:
-    """A run inside a run: what to call it, its configuration, and where what it prints goes (None: to the terminal)."""
+    """A run inside a run: what to call it, its configuration, and the file that gets what it prints as a job."""
 
     label: str
     cfg: DictConfig
-    output: str | None = None
+    output: str = "output.txt"
 
     @property
     def folder(self) -> Path:
@@ -72,15 +79,15 @@ class PartJob:
         return [*self.overrides, *in_folder(self.parent, self.subdir)]
 
 
-def run_children(children: Sequence[Child], description: str) -> list[RunResults]:
-    """What each run found; the error of the first that failed."""
+def run_children(planned: Sequence[Labelled], child: Callable[[Any], Child], description: str) -> list[RunResults]:
+    """What the run made of each plan found; the error of the first that failed. In this process each is made in its turn."""
     if not launcher_is_chosen():
-        told = announced(children, description, lambda child: child.label)
-        return [run_child(child.cfg, child.folder / child.output if child.output else None) for child in told]
-    found: list[RunResults] = []
-    for child, outcome in zip(children, launched(children, description), strict=True):
+        told = announced(planned, description, lambda one: one.label)
+        return [run_child(child(one).cfg) for one in told]
+    children, found = [child(one) for one in planned], []
+    for one, outcome in zip(children, launched(children, description), strict=True):
         if isinstance(outcome, InputError):
-            raise type(outcome)(f"{child.label}: {outcome}") from outcome
+            raise type(outcome)(f"{one.label}: {outcome}") from outcome
         found.append(outcome)
     return found
 
@@ -146,7 +153,7 @@ class PartTask:
         OmegaConf.set_struct(child, True)
         child.run_dir, child.resume = str(folder), True
         label = f"{cfg.experiment_name}, {part['label']}"
-        told = recorded_job(child, folder, label, lambda: f"{label}: begins", part["output"] or "output.txt")
+        told = recorded_job(child, folder, label, lambda: f"{label}: begins", part["output"])
         with answered_sigterm(), told if is_first_process() else nullcontext():
             become_part_of(Path(hydra.sweep.dir))
             run_child(child)

@@ -1,5 +1,6 @@
 """The beginning and the end of every run: its folder, its loggers, what it was, and the one place that writes results."""
 
+import hashlib
 import os
 import platform
 import shutil
@@ -21,6 +22,7 @@ from omegaconf import DictConfig
 from headscope.contracts import HEAD_COLUMNS, Figure, Findings, Provenance, Row, RunResults, Source, defined
 from headscope.errors import require_figure_width
 from headscope.files import checksums_below, content_sha256, write_csv, write_json
+from headscope.layout import Layout
 from headscope.processes import is_first_process, progress
 from headscope.reports.results import HEADS, ITSELF, RESULTS
 from headscope.reports.terminal import show
@@ -146,29 +148,33 @@ class OpenRun:
         self, findings: Findings, source: Source, seconds: float, runs: Mapping[str, str] | None = None
     ) -> RunResults:
         """Write the files of the run and hand them to its dashboards, in the first process; returns what it amounts to."""
+        layout = Layout.from_json(source.layout)
         results = RunResults(
             experiment=self.cfg.experiment_name,
             metrics=defined(findings.metrics),
-            tables=defined(findings.tables),
+            tables=layout.said_in(defined(findings.tables)),
             provenance=describe(self.cfg, source, seconds),
-            quantities={name: values.quantity for name, values in findings.heads.items()},
+            quantities={name: values.quantity.said_by(layout) for name, values in findings.heads.items()},
             drawings=defined(findings.drawings),
             runs=runs or {},
-            notes=findings.notes,
+            notes=layout.said_in(findings.notes),
         )
         if is_first_process():
             figures = [instantiate(one, _partial_=True) for one in (self.cfg.get("figures") or {}).values() if one]
             results = finish(self.folder, results, findings, progress(figures, "figures"))
             heads = [{column: row.get(column) for column in HEAD_COLUMNS} for row in findings.head_rows()]
             tables = {name: rows for name, rows in {**results.tables, "heads": heads}.items() if rows}
-            figures = sorted((self.folder / "figures").glob("*.png"))
-            left = [self.folder / name for name in (RESULTS, HEADS, NOTE, *findings.files)]
-            files = [file for file in dict.fromkeys(left) if file.is_file()]
-            report = Report(results.metrics, tables, figures, files, checksums(results.provenance))
-            for dashboard in self.dashboards:
-                dashboard.publish(report)
+            self.publish(results, tables, findings.files)
         self.results = results
         return results
+
+    def publish(self, results: RunResults, tables: Mapping[str, Sequence[Row]], others: Iterable[str] = ()) -> None:
+        """Hand to the dashboards what was written into the folder, `others` being files beside those of every run."""
+        left = [self.folder / name for name in (RESULTS, HEADS, NOTE, *others)]
+        files = [file for file in dict.fromkeys(left) if file.is_file()]
+        figures = sorted((self.folder / "figures").glob("*.png"))
+        for dashboard in self.dashboards:
+            dashboard.publish(Report(results.metrics, tables, figures, files, checksums(results.provenance)))
 
 
 @contextmanager
@@ -196,6 +202,21 @@ def open_run(
         run.closing_lines = [line for line in [*closed, *lines] if line]
     if run.results and is_first_process():
         show(run.results, run.folder, run.closing_lines, is_part(run.folder))
+
+
+def publish_sweep(cfg: DictConfig, results: RunResults) -> list[str]:
+    """Give a sweep an entry of its own beside those of its jobs, with its table and figure; what to tell the user of it."""
+    run = OpenRun(cfg)
+    group = run.folder.resolve().name
+    identity = hashlib.sha256(str(run.folder.resolve()).encode()).hexdigest()[:8]  # the same command goes on with it
+    entry = Entry(f"{results.experiment} sweep", group, "sweep", overrides(), plain_config(cfg), identity)
+    try:
+        for dashboard in run.dashboards:
+            dashboard.open(entry)
+        run.publish(results, {name: rows for name, rows in results.tables.items() if rows})
+    finally:
+        closed = [dashboard.close(0) for dashboard in run.dashboards]
+    return [line for line in closed if line]
 
 
 def is_part(folder: Path) -> bool:

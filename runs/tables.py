@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ from headscope.runs.report import open_run
 from headscope.runs.resume import clear, task_overrides
 
 log = logging.getLogger(__name__)
+ONE_EACH = "a fine-tuned model of each task"
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Planned:
         return re.sub(r"[^\w-]+", "_", self.label) if self.overrides else self.experiment
 
 
-def run(cfg: DictConfig) -> RunResults:
-    """Run every row, join what they found, report it."""
+def run(cfg: DictConfig, more: "Callable[[Planned], Sequence[str]] | None" = None) -> RunResults:
+    """Run every row, join what they found, report it; `more` gives the overrides of a row that are known when it begins."""
     folder = Path(cfg.run_dir)
     without = left_out(cfg)
     planned = list(plan(cfg, without))
-    parts = run_rows(cfg, planned)
+    parts = run_rows(cfg, planned, more)
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
     findings = replace(findings, notes=with_left_out(findings.notes, without))
     runs = {one.label: one.folder for one in planned}
@@ -108,17 +109,20 @@ def filled_in(override: str, metrics: Mapping[str, float | None]) -> str:
     return override
 
 
-def run_rows(cfg: DictConfig, planned: Sequence[Planned]) -> list[ChildRun]:
+def run_rows(
+    cfg: DictConfig, planned: Sequence[Planned], more: "Callable[[Planned], Sequence[str]] | None" = None
+) -> list[ChildRun]:
     """One ordinary run for each, with the table's own choice of a map store."""
     folder = Path(cfg.run_dir)
     store = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
     given = [*store, *handed_on(cfg)]
-    children = [
-        Child(one.label, compose_child(one.experiment, folder / one.folder, given, one.overrides)) for one in planned
-    ]
-    found = run_children(children, cfg.experiment_name)
-    rows = zip(planned, children, found, strict=True)
-    return [ChildRun(one.row, one.value, results, read_heads(child.folder)) for one, child, results in rows]
+
+    def child(one: Planned) -> Child:
+        own = [*one.overrides, *(more(one) if more else ())]
+        return Child(one.label, compose_child(one.experiment, folder / one.folder, given, own))
+
+    found = zip(planned, run_children(planned, child, cfg.experiment_name), strict=True)
+    return [ChildRun(one.row, one.value, results, read_heads(folder / one.folder)) for one, results in found]
 
 
 def source_of(parts: Sequence[ChildRun]) -> Source:
@@ -129,7 +133,13 @@ def source_of(parts: Sequence[ChildRun]) -> Source:
     if any(part.value is not None for part in parts):
         first = [part.results.provenance.examples for part in parts if part.row == parts[0].row]
         examples = {"test": sum(counts.get("test", 0) for counts in first)}
-    return replace(last.as_source(), data=data, examples=examples)
+    source = replace(last.as_source(), data=data, examples=examples)
+    provenances = [part.results.provenance for part in parts]
+    if len({str(one.encoder.get("name")) for one in provenances}) > 1:
+        source = replace(source, encoder={"name": ONE_EACH})
+    if len({str((one.tuned_encoder or {}).get("name")) for one in provenances}) > 1:
+        source = replace(source, tuned_encoder={"name": ONE_EACH})
+    return source
 
 
 def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Findings:

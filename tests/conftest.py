@@ -22,6 +22,7 @@ from transformers import AutoConfig, AutoModel, BertConfig
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.weight_change import low_rank_change
+from tests.slow import listed
 
 pytest_plugins = ["tests.browser"]
 atexit.register(shutil.rmtree, os.environ["HEADSCOPE_CACHE"], ignore_errors=True)
@@ -47,6 +48,14 @@ OPTIONS = {
     "llama": {"num_key_value_heads": 2},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that took long, where they do not say so themselves."""
+    names = listed()
+    for item in items:
+        if item.nodeid in names:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

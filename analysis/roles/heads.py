@@ -75,14 +75,15 @@ class HeadRoles(Analysis):
 
     def update(self, batch: AttentionBatch) -> None:
         sieves = [sieve(batch.gold, batch.mask, self.relations) for sieve in self.sieves.values()]
-        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.mask, self.windows)
+        weights, defined = sieve_weights(torch.stack(sieves, 1), batch.visible(), self.windows)
         maps = flat_maps(batch)
         self.index.append(batch.input_index)
         self.scores.append(self._scores(maps, weights, batch.mask))
         self.defined.append(defined)
+        shuffled = batch.mask if batch.seen is None else batch.seen
         for number in range(self.permutations):
-            order = shuffled_columns(batch.mask, batch.input_index, number, self.seed)
-            columns = weights.gather(3, order[:, None, None].expand_as(weights))
+            order = shuffled_columns(shuffled, batch.input_index, number, self.seed)
+            columns = weights.gather(3, (order[:, None, None] if order.dim() == 2 else order[:, None]).expand_as(weights))
             self.shuffled[number] += (self._scores(maps, columns, batch.mask) * defined[:, None]).sum(0, dtype=torch.float64)
         if self.compared:
             self.tuned.append(self._scores(batch.flat_tuned_maps(), weights, batch.mask))

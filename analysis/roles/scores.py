@@ -10,17 +10,19 @@ from headscope.analysis.statistics import mixed_bits
 
 def sieve_weights(
     sieves: Bool[Tensor, "batch role token token"],
-    real: Bool[Tensor, "batch token"],
+    visible: Bool[Tensor, "batch token token"],
     windows: Int[Tensor, "role"] | None = None,
 ) -> tuple[Float[Tensor, "batch role token token"], Bool[Tensor, "batch role"]]:
     """What each cell of a map adds to the input's score, and whether the role has a token with a sieve in the input.
 
-    A token's score is the mean attention in its sieve over the mean attention to all L real tokens, which is 1/L. Where a
-    role has a window (not 0), its size divides the sum instead of the number of tokens that there are.
+    A token's score is the mean attention in its sieve over the mean attention to all tokens that it may see, which is 1/L
+    of L such tokens; what it may not see is in no sieve. Where a role has a window (not 0), its size divides the sum
+    instead of the number of tokens that there are.
     """
+    sieves = sieves & visible[:, None]
     sizes = sieves.sum(3, keepdim=True)
     tokens = (sizes > 0).sum(2, keepdim=True)
-    length = real.sum(1)[:, None, None, None]
+    length = visible.sum(2)[:, None, :, None]
     divisors = sizes if windows is None else torch.where(windows[:, None, None] > 0, windows[:, None, None], sizes)
     weights = sieves * (length / (divisors.clamp(min=1) * tokens.clamp(min=1)))
     return weights, tokens.flatten(2).squeeze(2) > 0
@@ -43,9 +45,13 @@ def entropy_scores(
     return (rows * row_entropy(maps, real)).sum(2)
 
 
-def shuffled_columns(real: Bool[Tensor, "batch token"], index: Tensor, number: int, seed: int) -> Tensor:
-    """An order of each input's real columns, drawn by seed, input and number; padding stays behind."""
-    positions = torch.arange(real.shape[1], device=real.device)
+def shuffled_columns(real: Bool[Tensor, "batch *query token"], index: Tensor, number: int, seed: int) -> Tensor:
+    """An order of each input's real columns, drawn by seed, input and number; padding stays behind.
+
+    Where rows differ in the columns that they may see, an order for each row, of these alone.
+    """
+    positions = torch.arange(real.shape[-1], device=real.device)
     drawn = mixed_bits(mixed_bits(index + (seed << 32)) + number)
     keys = mixed_bits(drawn[:, None] ^ mixed_bits(positions + 1))
-    return torch.where(real, keys, 2**32 + positions).argsort(1)
+    keys = keys if real.dim() == 2 else keys[:, None]
+    return torch.where(real, keys, 2**32 + positions).argsort(-1)

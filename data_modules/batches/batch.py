@@ -28,6 +28,7 @@ class AttentionBatch:
     tuned_maps: Float[Tensor, "batch layer head query key"] | None = None  # of a second model on the same inputs
     vectors: Float[Tensor, "batch word vector"] | None = None
     hidden: Float[Tensor, "batch word hidden"] | None = None
+    seen: Bool[Tensor, "batch query key"] | None = None  # the keys that a query may see, where not all real ones
     whole: int | None = None  # inputs of the batch in all processes together, where it is shared; 0 where this one is idle
 
     @property
@@ -44,6 +45,10 @@ class AttentionBatch:
     def encoder_inputs(self) -> dict[str, Int[Tensor, "batch _"]]:
         """`inputs`, for those who cannot do without them."""
         return given(self.inputs, "what the encoder gets")
+
+    def visible(self) -> Bool[Tensor, "batch query key"]:
+        """Which keys each query may see: the real ones, and in a causal model none behind it; padding sees nothing."""
+        return self.mask[:, :, None] & self.mask[:, None] if self.seen is None else self.seen
 
     def flat_maps(self) -> Float[Tensor, "batch map query key"]:
         """The maps of all layers and heads on one axis."""

@@ -14,7 +14,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.word_vectors import UNKNOWN, VectorTable
+from headscope.data_modules.encoders.layout import layout_of, token_id
 from headscope.errors import ConfigError, given
+from headscope.layout import Layout
 from headscope.processes import progress
 
 NO_WORD = -1
@@ -37,7 +39,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Encoded:
-    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for [CLS].
+    """An example as the encoder sees it; `word_ids` gives each token's word, ROOT (0) for the first special token.
 
     `size` counts the units of its maps, words with ROOT or tokens; `model_inputs` holds what else the encoder gets.
     """
@@ -75,19 +77,23 @@ class Split(Dataset):
 
 
 def encode(
-    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_pieces: int, vectors: VectorTable | None = None
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    max_pieces: int,
+    vectors: VectorTable | None = None,
+    layout: Layout | None = None,
 ) -> Split:
     """Tokenise and align; too long ones are skipped and counted, words without a piece are kept and counted."""
-    split = Split([])
+    split, layout = Split([]), layout or layout_of(tokenizer, causal=False)
     for start in progress(range(0, len(examples), AT_ONCE), "tokenising", each=AT_ONCE):
         part = examples[start : start + AT_ONCE]
         encoding = tokenizer([list(example.words) for example in part], is_split_into_words=True, verbose=False)
         for index, example in enumerate(part):
             ids = np.array(encoding["input_ids"][index], dtype=np.int32)
-            if len(ids) > max_pieces:
+            if not 0 < len(ids) <= max_pieces:
                 split.skipped += 1
                 continue
-            word_ids = align(ids, encoding.word_ids(index), cast(int | None, tokenizer.cls_token_id))
+            word_ids = align(ids, encoding.word_ids(index), token_id(tokenizer, layout.first))
             vector_ids = np.array([UNKNOWN, *vectors.rows(example.words)], dtype=np.int32) if vectors else None
             split.dropped_words += len(example.words) - len(np.unique(word_ids[word_ids > ROOT]))
             split.items.append(Encoded(example, ids, word_ids, len(example.words) + 1, vector_ids))
@@ -104,21 +110,21 @@ def encode_texts(
     return np.array(encoding["input_ids"], dtype=np.int32), inputs, encoding
 
 
-def align(ids: np.ndarray, words: Sequence[int | None], cls_token_id: int | None) -> np.ndarray:
-    """The word of each token: 1 for the first, ROOT for [CLS], NO_WORD for other special tokens."""
+def align(ids: np.ndarray, words: Sequence[int | None], first_token_id: int | None) -> np.ndarray:
+    """The word of each token: 1 for the first word, ROOT for the first special token, NO_WORD for other special tokens."""
     word_ids = np.array([NO_WORD if word is None else word + 1 for word in words], dtype=np.int32)
-    special_cls = (word_ids == NO_WORD) & (ids == cls_token_id)
+    special_cls = (word_ids == NO_WORD) & (ids == first_token_id)
     if special_cls.any():
         word_ids[special_cls.argmax()] = ROOT
     return word_ids
 
 
-def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
-    """Pad to the longest; a dict of tensors, which torch and Lightning know how to pin and move."""
+def collate(rows: list[Row], padding: int = 0) -> dict[str, Tensor | dict[str, Tensor]]:
+    """Pad to the longest, ids with `padding`; a dict of tensors, which torch and Lightning know how to pin and move."""
     items = [item for _, item, _ in rows]
     gold = {name: pad([item.example.gold[name] for item in items], IGNORE) for name in items[0].example.gold}
     batch = {
-        "input_ids": pad([item.input_ids for item in items], 0),
+        "input_ids": pad([item.input_ids for item in items], padding),
         "attention_mask": pad([np.ones(len(item.input_ids), dtype=np.int64) for item in items], 0),
         "word_ids": pad([item.word_ids for item in items], NO_WORD),
         "mask": pad([np.ones(item.size, dtype=np.int64) for item in items], 0).bool(),
@@ -135,12 +141,14 @@ def collate(rows: list[Row]) -> dict[str, Tensor | dict[str, Tensor]]:
     return batch
 
 
-def collate_part(rows: list[Row], rank: int, processes: int) -> dict[str, Tensor | dict[str, Tensor] | int]:
+def collate_part(
+    rows: list[Row], rank: int, processes: int, padding: int = 0
+) -> dict[str, Tensor | dict[str, Tensor] | int]:
     """The part of a batch that one of several processes takes, and how many inputs the whole has.
 
     Where there are too few inputs for all, a process takes one as if nothing were known of it: it learns nothing from it.
     """
-    return collate(rows[rank::processes] or [without_gold(rows[0])]) | {"whole": len(rows)}
+    return collate(rows[rank::processes] or [without_gold(rows[0])], padding) | {"whole": len(rows)}
 
 
 def collate_idle(rows: list, collated: Callable[[list], dict[str, Any]]) -> dict[str, Any]:

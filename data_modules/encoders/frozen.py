@@ -10,8 +10,11 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
+from headscope.data_modules.encoders.layout import ModelTraits, layout_of, traits_of, with_separator
 from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
 from headscope.errors import ConfigError, InputError, first_line, given
+from headscope.files import once
+from headscope.layout import Layout
 
 
 class LastLayerSeen(Exception):
@@ -91,7 +94,18 @@ class FrozenEncoder(nn.Module):
             raise InputError(
                 f"{self.name}: its tokenizer cannot align pieces to words; a fast one (tokenizer.json) is needed."
             )
-        return tokenizer
+        if not self._traits().segments:
+            tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
+        return with_separator(tokenizer)
+
+    @once
+    def layout(self) -> Layout:
+        """Which special tokens stand around its texts, and whether a token sees those that follow it."""
+        return layout_of(self.tokenizer(), self._traits().causal)
+
+    @once
+    def _traits(self) -> ModelTraits:
+        return traits_of(self.config, self.spec.trust_remote_code)
 
     def require_same_shape(self, other: "FrozenEncoder") -> None:
         """Refuse a model that cannot be compared head by head: it must have the same heads and read the same tokens."""

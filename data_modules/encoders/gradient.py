@@ -31,6 +31,11 @@ class GradientEncoder(FrozenEncoder):
             raise ConfigError(f"encoder.init={self.spec.init}: gradients need a trained head, so only pretrained works.")
         self.objective = objective
         self.masks_tokens = objective == "masked_lm"
+        if self.masks_tokens and self._traits().causal:
+            raise ConfigError(
+                f"encoder.objective=masked_lm: {self.name} is a causal model ({self.config.model_type}), which has no "
+                "masked tokens to fill in; name an encoder with a masked-LM head, or encoder.objective=classification."
+            )
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "objective": self.objective}

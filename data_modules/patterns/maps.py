@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerBase
 from headscope.contracts import head_name
 from headscope.data_modules.batches.examples import Example, encode_texts
 from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.patterns.labels import MapName
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, read_tsv, task_folder
-from headscope.data_modules.segments import token_classes
 from headscope.errors import InputError
 from headscope.files import local_path
 
@@ -50,7 +50,7 @@ def pattern_maps(
         of_encoder = list(of_encoder)
         encoder = _require_encoder(encoder_name, {name.sha256 for name in of_encoder}, encoders, table)
         tokenizer = encoder.tokenizer()
-        classes = token_classes(tokenizer)
+        classes = TokenClasses(tokenizer, encoder.layout())
         for (task, split, number), wanted in groupby(of_encoder, key=lambda name: name.input):
             if number >= len(examples[task].get(split, ())):
                 raise InputError(f"{task} {split}: has no example {number}, which {table} names.")
@@ -80,7 +80,7 @@ def _maps_of_input(
     example: Example,
     encoder: FrozenEncoder,
     tokenizer: PreTrainedTokenizerBase,
-    classes: Int8[np.ndarray, "vocabulary"],
+    classes: TokenClasses,
 ) -> Iterator[PatternMap]:
     ids, inputs, encoding = encode_texts(example.words, tokenizer, MAX_PIECES)
     sentence = [NO_SENTENCE if number is None else number for number in encoding.sequence_ids(0)]
@@ -100,7 +100,7 @@ def _maps_of_input(
             name,
             require_finite(layers[name.layer - 1][name.head - 1], name),
             cast(list[str], tokenizer.convert_ids_to_tokens(ids.tolist())),
-            classes[ids],
+            classes(ids),
             np.array(sentence, dtype=np.int8),
         )
 

@@ -14,6 +14,9 @@ from headscope.errors import require_choice
 from headscope.probes.base import Probe
 from headscope.probes.parser.arborescence import best_trees
 from headscope.probes.parser.attachment import AttachmentScore, attachment_scores, relation_table
+from headscope.probes.parser.scorers import EXACT
+
+NEVER = -1e9  # the score of a candidate that is not there
 
 
 class GraphParser(Probe):
@@ -29,29 +32,37 @@ class GraphParser(Probe):
     ) -> None:
         super().__init__(lr)
         require_choice("module.decode", decode, ("argmax", "mst"))
-        self.decode = decode
+        self.decode, self.has_root = decode, facts.layout.first is not None
         self.scorer = scorer(facts)
         self.control_scorer = copy.deepcopy(self.scorer) if control else None
         self.attachments = AttachmentScore(facts.relations)
         self.control_attachments = AttachmentScore(facts.relations)
 
     def loss(self, batch: AttentionBatch) -> Tensor:
-        scored = batch.gold["punctuation"] == 0
-        loss = governor_loss(candidate_scores(self.scorer, batch), batch.gold["governors"], scored)
+        scored = (batch.gold["punctuation"] == 0) & (self.governors(batch) >= 0)
+        loss = governor_loss(candidate_scores(self.scorer, batch, self.has_root), self.governors(batch), scored)
         if self.control_scorer:
             # No parameter is shared: the sum trains both probes as if each were alone.
-            loss = loss + governor_loss(candidate_scores(self.control_scorer, batch), batch.gold["control"], scored)
+            scored = (batch.gold["punctuation"] == 0) & (self.governors(batch, "control") >= 0)
+            scores = candidate_scores(self.control_scorer, batch, self.has_root)
+            loss = loss + governor_loss(scores, self.governors(batch, "control"), scored)
         return loss
+
+    def governors(self, batch: AttentionBatch, name: str = "governors") -> Int[Tensor, "batch word"]:
+        """The gold governors; where no token stands for ROOT, those of words under ROOT are left out."""
+        gold = batch.gold[name]
+        return gold if self.has_root else torch.where(gold == 0, IGNORE, gold)
 
     def evaluation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
         relations = batch.gold["relations"]
-        self.attachments.update(self.predict(self.scorer, batch), batch.gold["governors"], relations)
+        self.attachments.update(self.predict(self.scorer, batch), self.governors(batch), relations)
         if self.control_scorer:
-            self.control_attachments.update(self.predict(self.control_scorer, batch), batch.gold["control"], relations)
+            control = self.predict(self.control_scorer, batch)
+            self.control_attachments.update(control, self.governors(batch, "control"), relations)
 
     def predict(self, scorer: nn.Module, batch: AttentionBatch) -> Int[Tensor, "batch word"]:
         """The head of each word: its best candidate, or that of the best tree."""
-        scores = candidate_scores(scorer, batch)
+        scores = candidate_scores(scorer, batch, self.has_root)
         return best_trees(scores.log_softmax(1), batch.mask) if self.decode == "mst" else scores.argmax(1)
 
     def scores(self) -> dict[str, Tensor]:
@@ -72,11 +83,18 @@ class GraphParser(Probe):
         return Findings(tables={"relations": self.relation_rows}, heads=heads)
 
 
-def candidate_scores(scorer: nn.Module, batch: AttentionBatch) -> Float[Tensor, "batch candidate word"]:
-    """The scores with -inf where a candidate is padding or the word itself."""
+def candidate_scores(
+    scorer: nn.Module, batch: AttentionBatch, has_root: bool = True
+) -> Float[Tensor, "batch candidate word"]:
+    """The scores with -inf where a candidate is padding or the word itself; without ROOT, nothing is ever below it."""
     words = batch.mask.shape[1]
     itself = torch.eye(words, dtype=torch.bool, device=batch.mask.device)
-    return scorer(batch).float().masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
+    scores = scorer(batch)
+    scores = scores if scores.dtype == EXACT else scores.float()
+    scores = scores.masked_fill(~batch.mask[:, :, None] | itself, -torch.inf)
+    if not has_root:  # finite, since the only word of a sentence has no other candidate
+        scores = torch.cat([torch.full_like(scores[:, :1], NEVER), scores[:, 1:]], 1)
+    return scores
 
 
 def governor_loss(

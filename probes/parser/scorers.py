@@ -32,6 +32,9 @@ WEIGHTS = {
     ),
 }
 DISTANCES = (-2, -1, 0, 1, 2)
+# Of weights that heads.csv reports. Adam makes steps of almost nothing as long as others, so that the last digits of a
+# gradient, which depend on how processes share a batch, would show in the weights; Apple's GPUs have no float64.
+EXACT = torch.float32 if torch.backends.mps.is_available() else torch.float64
 DISTANCE_FEATURES = 3 + len(DISTANCES)
 
 
@@ -40,12 +43,13 @@ class AttentionScorer(nn.Module):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
-        self.head_to_dependent = nn.Parameter(torch.zeros(facts.layers, facts.heads))
-        self.dependent_to_head = nn.Parameter(torch.zeros(facts.layers, facts.heads))
+        self.head_to_dependent = nn.Parameter(torch.zeros(facts.layers, facts.heads, dtype=EXACT))
+        self.dependent_to_head = nn.Parameter(torch.zeros(facts.layers, facts.heads, dtype=EXACT))
 
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
-        ahead, back = (query_first(batch) @ weights).transpose(0, 1).unbind(-1)
+        with torch.autocast(batch.mask.device.type, enabled=False):
+            ahead, back = (query_first(batch).to(EXACT) @ weights).transpose(0, 1).unbind(-1)
         return ahead + back.mT
 
     def head_weights(self) -> dict[Quantity, Float[Tensor, "layer head"]]:

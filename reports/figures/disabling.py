@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from matplotlib.axes import Axes
+
 from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLUMN, OURS, Sheet, head_heatmap, sheet, written
 from headscope.reports.figures.uncertainty import differs, uncertainty
@@ -14,6 +16,8 @@ WAYS = {"uniform": "attention made uniform", "zero": "attention set to zero", "m
 def disabled_heatmap(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """The change of the score without each head or layer; the scale is centred on the baseline (Figures 8, 9)."""
     facts = results.tables["sweep"][0]
+    if "task" in facts:  # of several, which have a figure of their own
+        return
     metric, unit = METRICS.get(facts["metric"], facts["metric"]), facts["units"].removesuffix("s")
     title = f"Change of {metric} when a {unit} is disabled ({WAYS.get(facts['how'], facts['how'])})"
     label = f"change of {metric} (points)"
@@ -30,6 +34,13 @@ def layer_bars(results: RunResults, title: str, label: str, rows: Sequence[Row],
     notes = [*notes, "Whiskers are 95 % intervals over inputs.", *uncertainty(rows, "layer")]
     drawn = sheet(results, title, COLUMN, 11 + 5 * len(rows), notes)
     axes = drawn.body.subplots()
+    draw_layers(axes, rows)
+    axes.set(xlabel=label, ylabel="layer")
+    return drawn
+
+
+def draw_layers(axes: Axes, rows: Sequence[Row]) -> None:
+    """A bar for each layer, from the top."""
     ends = [[max(0, row["change"] - row["low"]) for row in rows], [max(0, row["high"] - row["change"]) for row in rows]]
     style = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": "#444444"}
     layers, changes = ([row[key] for row in rows] for key in ("layer", "change"))
@@ -38,5 +49,4 @@ def layer_bars(results: RunResults, title: str, label: str, rows: Sequence[Row],
         bar.set_alpha(1.0 if differs(row) else 0.35)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(layers)
-    axes.set(xlabel=label, ylabel="layer", ylim=(len(rows) + 0.6, 0.4))
-    return drawn
+    axes.set_ylim(len(rows) + 0.6, 0.4)

@@ -14,16 +14,20 @@ from typing import Any, cast
 import matplotlib
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties
 from matplotlib.image import AxesImage
+from matplotlib.text import Text
 from matplotlib.textpath import TextToPath
 
 from headscope.contracts import Quantity, Row, RunResults
 from headscope.errors import require_figure_width
 from headscope.files import write_atomically
+from headscope.layout import Layout
 from headscope.reports.evidence import inputs, is_sample, sample_notes
 from headscope.reports.figures.uncertainty import pale, uncertainty
 
@@ -41,6 +45,7 @@ STYLE = {
     "text.parse_math": False,  # a dollar sign is a word
     "svg.fonttype": "none", "svg.hashsalt": "headscope",  # text stays text; the same results give the same file
 }  # fmt: skip
+PNG_DPI = 220
 CELL, BAR_WIDTH = 5.2, 2.4  # of a grid and its colour bar, in millimetres
 GENERIC = ("train", "dev", "val", "test")  # names of files that say nothing without their folder's
 Cells = Mapping[tuple[int, int], float | None]  # a value for each (layer, head), from 1
@@ -60,8 +65,11 @@ def written(draw: Callable[..., Iterator[tuple[str, Sheet]]]) -> Callable[..., N
 
     @functools.wraps(draw)
     def write(results: RunResults, heads: Sequence[Row], folder: Path, **options: Any) -> None:
+        layout = Layout.from_json(results.provenance.layout)
         with house_style():
             for name, sheet in draw(results, heads, **options):
+                for text in cast(list[Text], sheet.figure.findobj(Text)):
+                    text.set_text(layout.said(text.get_text()))
                 save(sheet.figure, folder, name)
 
     return write
@@ -73,13 +81,19 @@ def house_style() -> Any:
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:
-    """Write both formats, each whole or not at all."""
-    formats: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 220}}
-    figure.draw_without_rendering()
+    """Write both formats, each whole or not at all.
+
+    The canvases are asked themselves: `savefig` would draw the figure once more for each format, to find a layout that is
+    found already.
+    """
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
     figure.set_layout_engine("none")  # the layout is found once, for both
-    for suffix, options in formats.items():
-        image = io.BytesIO()
-        figure.savefig(image, format=suffix, **options)
+    vector, pixels = io.BytesIO(), io.BytesIO()
+    FigureCanvasSVG(figure).print_svg(vector, metadata={"Date": None})
+    figure.set_dpi(PNG_DPI)
+    FigureCanvasAgg(figure).print_png(pixels)
+    for suffix, image in (("svg", vector), ("png", pixels)):
         write_atomically(folder / f"{name.replace(':', '_').replace('/', '_')}.{suffix}", image.getvalue())
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from headscope.contracts import Row, RunResults
+from headscope.layout import Layout
 from headscope.reports.evidence import FEW
 from headscope.reports.figures.drawing import (
     Cells,
@@ -19,7 +20,7 @@ from headscope.reports.figures.drawing import (
 
 GROUPS = {
     "attention_to_": "Attention to {}",
-    "cls_to_": "Attention from [CLS] to {}",
+    "cls_to_": "Attention from {read} to {}",
     "verb_subject_": "Attention between verb and subject",
     "noun_pronoun_": "Attention between noun and pronoun",
 }
@@ -35,7 +36,9 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
 
     Special tokens have figures of their own: [CLS] gets far more than any word, and would leave words no colours.
     """
-    cells = cells_by_quantity(heads)
+    if results.provenance.config.get("tasks"):  # of several, which have figures of their own
+        return
+    cells, layout = cells_by_quantity(heads), Layout.from_json(results.provenance.layout)
     counts = {row["quantity"]: row["n"] for row in heads if row.get("n") is not None}
     for prefix, title in GROUPS.items():
         for special in (False, True):
@@ -45,7 +48,10 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
                     # Both models on one scale, so that their figures can be laid side by side.
                     compared = [grids] if model == "change_" else [own[""], own["tuned_"]]
                     values = [value for some in compared for grid in some.values() for value in grid.values()]
-                    about = title.format("special tokens" if special else "linguistic features") + MODELS[model]
+                    about = (
+                        title.format("special tokens" if special else "linguistic features", read=layout.read_name)
+                        + MODELS[model]
+                    )
                     name = f"features_{'special_' if special else ''}{model}{prefix}".rstrip("_")
                     notes = notes_of(model + prefix, {quantity: counts.get(quantity) for quantity in grids})
                     yield name, panels_of(results, grids, about, values, notes, change=model == "change_")

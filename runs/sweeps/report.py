@@ -11,12 +11,13 @@ from headscope.errors import DamagedFile, InputError
 from headscope.reports.figures.sweeps import parallel_coordinates
 from headscope.reports.results import finished_results
 from headscope.reports.terminal import paper, print_table
-from headscope.runs.report import describe, finish
+from headscope.runs.report import describe, finish, publish_sweep
 from headscope.runs.sweeps.jobs import SweepJobs
 from headscope.runs.sweeps.launch import Job
 from headscope.runs.sweeps.search import GridSearch
 
-OFFLINE = ("*/wandb/offline-run-*", "*/*/wandb/offline-run-*")  # of jobs, and of the rows of a job that is a table
+# Of the sweep, of jobs, and of the rows of a job that is a table.
+OFFLINE = ("wandb/offline-run-*", "*/wandb/offline-run-*", "*/*/wandb/offline-run-*")
 
 
 class JobsFailed(InputError):
@@ -49,7 +50,9 @@ def report(config: DictConfig, jobs: SweepJobs, search: GridSearch, trouble: str
     missing = [row for row in rows if row["status"] != "done"]
     stays = bool(missing) and knows_more(jobs.folder, results)
     if not stays:
-        finish(jobs.folder, results, Findings(), [parallel_coordinates] if config.get("figures") else [])
+        results = finish(jobs.folder, results, Findings(), [parallel_coordinates] if config.get("figures") else [])
+        cfg.run_dir = str(jobs.folder)
+        publish_sweep(cfg, results)
     show(results, jobs.folder)
     if missing:
         reason = f" ({trouble})" if trouble else ""

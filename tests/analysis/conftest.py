@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -49,3 +51,18 @@ def merged(first, second):
         assert how.__name__ == "dim_zero_sum"
         setattr(first, name, getattr(first, name) + getattr(second, name))
     return first
+
+
+@pytest.fixture
+def causal_batch(random_batch):
+    """The same of a causal model: a query gives nothing to what is behind it."""
+
+    def make(lengths, gold, first=0, seed=0):
+        batch = random_batch(lengths, gold, first, seed)
+        size = batch.mask.shape[1]
+        back = torch.ones(size, size, dtype=torch.bool).tril()
+        maps = batch.maps * back
+        seen = batch.mask[:, :, None] & batch.mask[:, None] & back
+        return replace(batch, maps=maps / maps.sum(-1, keepdim=True), seen=seen)
+
+    return make

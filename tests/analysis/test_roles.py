@@ -78,7 +78,7 @@ def looped(maps, role, classes, sentence, pairs, names, length):
 def largest_error(batch, names):
     """Of all inputs, heads and roles, relative to one plus the expected score; which inputs have a role must agree."""
     stacked = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in ALL.values()], 1)
-    weights, defined = sieve_weights(stacked, batch.mask)
+    weights, defined = sieve_weights(stacked, batch.visible())
     found, errors = bias_scores(batch.maps.flatten(1, 2), weights), []
     for n, length in enumerate(batch.mask.sum(1).tolist()):
         ends = batch.gold["dependencies"][n].tolist()

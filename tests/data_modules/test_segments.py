@@ -8,9 +8,11 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from headscope.data_modules.batches.examples import collate
+from headscope.data_modules.encoders.layout import TokenClasses, layout_of
 from headscope.data_modules.readers.articles import Article
-from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled, token_classes
+from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled
 from headscope.errors import ConfigError, InputError
+from headscope.layout import Layout
 
 OTHER, CLS, SEP, PUNCTUATION = range(4)
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -107,7 +109,7 @@ def test_at_most_128_tokens_unless_told_otherwise(segments):
 
 
 def test_classes_of_the_packaged_vocabulary(tokenizer):
-    classes = token_classes(tokenizer)
+    classes = TokenClasses(tokenizer, layout_of(tokenizer, causal=False)).of_id
     assert len(classes) == 30522
     assert np.flatnonzero(classes).tolist() == [101, 102, 1010, 1012]
     assert classes[[101, 102, 1010, 1012]].tolist() == [CLS, SEP, PUNCTUATION, PUNCTUATION]
@@ -115,12 +117,12 @@ def test_classes_of_the_packaged_vocabulary(tokenizer):
 
 def test_classes_of_a_vocabulary_that_marks_the_start_of_a_word(roberta_like):
     expected = [CLS, OTHER, SEP, OTHER, OTHER] + [PUNCTUATION] * 6 + [OTHER] * 5
-    assert token_classes(roberta_like).tolist() == expected
+    assert TokenClasses(roberta_like, Layout("<s>", "</s>")).of_id.tolist() == expected
 
 
 def test_classes_without_special_tokens():
     plain = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "Ġ,": 1}, unk_token="a")))
-    assert token_classes(plain).tolist() == [OTHER, PUNCTUATION]
+    assert TokenClasses(plain, Layout(None, None)).of_id.tolist() == [OTHER, PUNCTUATION]
 
 
 def test_pairs_follow_each_other_within_an_article():

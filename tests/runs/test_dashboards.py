@@ -229,6 +229,11 @@ def test_jobs_of_a_sweep_get_runs_of_their_own_in_one_group(tmp_path):
     assert [of_kind(folder, "run")[0].run_group for folder in (first, second)] == ["sweep"] * 2
     assert [of_kind(folder, "exit")[0].exit_code for folder in (first, second)] == [1, 0]
     assert (second / "results.json").is_file()
+    own = of_kind(tmp_path / "sweep", "run")[0]
+    assert (own.display_name, own.run_group, own.job_type) == ("clark_probe_right_branching sweep", "sweep", "sweep")
+    shown = json.loads(media(tmp_path / "sweep", "table", "tables/jobs").read_text())
+    rows = [dict(zip(shown["columns"], row, strict=True)) for row in shown["data"]]
+    assert [(row["job"], row["status"]) for row in rows] == [(0, "failed"), (1, "done")]
 
 
 def test_a_table_has_a_run_per_row_and_one_for_itself(tmp_path):

@@ -198,6 +198,17 @@ def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch, labels):
 
 
 @pytest.mark.slow
+def test_the_weights_that_a_probe_gives_heads_are_the_same(same_in_two, tmp_path, monkeypatch):
+    """Stored maps are the same whoever reads them; streamed ones differ in their last digits with the inputs beside them."""
+    monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
+    runs = {
+        "clark_probe_attention": ("trainer.max_epochs=8",),
+        "clark_probe_attention of few": (*PROBES["clark_probe_attention"], "data.cache=true"),
+    }
+    assert {name: places for name, places in same_in_two(runs, places_apart).items() if places} == {}
+
+
+@pytest.mark.slow
 def test_fine_tuning_and_what_follows_give_the_same(same_in_two, tmp_path, encoder):
     """Dropout is drawn in each process for its part of a batch, so there is none here."""
     model = tmp_path / "tuned" / "model"

@@ -8,7 +8,7 @@ from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.errors import ConfigError
 from headscope.probes.parser.graph_parser import GraphParser, candidate_scores, governor_loss
-from headscope.probes.parser.scorers import AttentionScorer, AttentionWordScorer, RightBranchingScorer
+from headscope.probes.parser.scorers import EXACT, AttentionScorer, AttentionWordScorer, RightBranchingScorer
 from tests.probes.structural.test_trees import random_tree
 
 FACTS = Facts("treebank", layers=2, heads=3, vector_size=4, relations=("nsubj", "punct", "root"))
@@ -61,7 +61,7 @@ def test_neither_the_word_itself_nor_padding_is_a_candidate():
     batch = planted_batch(examples=1)
     batch.mask[0, 5:] = False
     shares = candidate_scores(AttentionScorer(FACTS), batch).softmax(1)[0, :, 3]
-    torch.testing.assert_close(shares, torch.tensor([0.25, 0.25, 0.25, 0, 0.25, 0, 0]))
+    torch.testing.assert_close(shares, torch.tensor([0.25, 0.25, 0.25, 0, 0.25, 0, 0], dtype=EXACT))
 
 
 def test_the_planted_head_is_found_and_its_weight_is_the_largest():

@@ -1,0 +1,163 @@
+"""What analyses make of a causal model, against plain loops over the tokens that a token may see; batches are padded."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from headscope.analysis.clusters import js_from_sums, mixture_sums
+from headscope.analysis.entropy import row_entropy
+from headscope.analysis.features import FEATURES, QUANTITIES, FeatureAttention, meaning
+from headscope.analysis.roles import sieves
+from headscope.analysis.roles.heads import HeadRoles
+from headscope.analysis.roles.scores import bias_scores, shuffled_columns, sieve_weights
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.layout import Layout
+
+LENGTHS = [7, 4, 6]
+CAUSAL = Layout("<s>", "<s>", causal=True, padding=2)
+
+
+def padded(rows, value=IGNORE):
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+@pytest.fixture
+def gold():
+    """Classes (1 first token, 2 separator, 3 punctuation), sentences, features and links of three inputs."""
+    bit = {name: 1 << number for number, name in enumerate(FEATURES)}
+    features = [
+        [bit["cls"], bit["noun"], bit["verb"], bit["pronoun"], bit["sep"], bit["noun"] | bit["subject"], 0],
+        [bit["cls"], 0, bit["noun"], 0],
+        [bit["cls"], bit["verb"], 0, bit["noun"] | bit["object"], 0, bit["negation"]],
+    ]
+    return {
+        "token_class": padded([[1, 0, 0, 0, 2, 0, 3], [1, 0, 0, 0], [1, 0, 0, 3, 2, 0]]),
+        "sentence": padded([[-1, 0, 0, 0, -1, 1, 1], [-1, 0, 0, 0], [-1, 0, 0, 0, -1, 1]]),
+        "dependencies": padded([[1, 2, 3, 2, 5, 6], [2, 1], [3, 1]]),
+        "dependency_relations": padded([[0, 1, 0], [1], [0]]),
+        "features": padded(features, 0),
+        "verb_subject": padded([[2, 5, 2, 1], [], [1, 3]]),
+        "noun_pronoun": padded([[1, 3, 5, 3], [], []]),
+    }
+
+
+def test_sieve_scores_are_over_what_a_token_may_see(causal_batch, gold):
+    batch = causal_batch(LENGTHS, gold)
+    chosen = {
+        "local": sieves.local,
+        "prev": partial(sieves.near, first=-2, last=-1),
+        "next": partial(sieves.near, first=1, last=2),
+        "delimiter": partial(sieves.special, tokens=["cls", "sep"]),
+        "block": sieves.block,
+        "syntactic": sieves.syntactic,
+    }
+    stacked = torch.stack([sieve(gold, batch.mask, ["nsubj", "dobj"]) for sieve in chosen.values()], 1)
+    weights, defined = sieve_weights(stacked, batch.visible())
+    found = bias_scores(batch.flat_maps(), weights)
+    for b, length in enumerate(LENGTHS):
+        for r, name in enumerate(chosen):
+            for m, grid in enumerate(batch.flat_maps()[b].tolist()):
+                scores = []
+                for t in range(length):
+                    seen = range(t + 1)
+                    sieve = [s for s in seen if stacked[b, r, t, s]]
+                    if sieve:
+                        inside = sum(grid[t][s] for s in sieve) / len(sieve)
+                        scores.append(inside / (sum(grid[t][s] for s in seen) / len(seen)))
+                assert defined[b, r] == bool(scores)
+                assert name != "next" or not scores
+                if scores:
+                    assert found[b, m, r].item() == pytest.approx(sum(scores) / len(scores), rel=1e-5)
+
+
+def test_a_uniform_causal_head_scores_one_everywhere(causal_batch, gold):
+    batch = causal_batch(LENGTHS, gold)
+    uniform = (batch.seen / batch.seen.sum(-1, keepdim=True).clamp(min=1))[:, None]
+    stacked = torch.stack([sieve(gold, batch.mask, []) for sieve in (sieves.local, sieves.block, sieves.syntactic)], 1)
+    weights, defined = sieve_weights(stacked, batch.visible())
+    assert bias_scores(uniform, weights)[:, 0][defined].tolist() == pytest.approx([1.0] * int(defined.sum()), abs=1e-5)
+
+
+def test_shuffles_keep_to_what_each_token_may_see(causal_batch):
+    batch = causal_batch(LENGTHS, {})
+    order = shuffled_columns(batch.seen, batch.index, 0, seed=0)
+    orders = set()
+    for b, length in enumerate(LENGTHS):
+        for t in range(length):
+            assert sorted(order[b, t, : t + 1].tolist()) == list(range(t + 1))
+            orders.add(tuple(order[b, t, : t + 1].tolist()) == tuple(range(t + 1)))
+    assert orders == {True, False}
+
+
+def test_roles_of_a_causal_model_have_no_number_that_is_none(causal_batch, gold, facts):
+    chosen = {"next": partial(sieves.near, first=1, last=2), "local": sieves.local, "syntactic": sieves.syntactic}
+    analysis = HeadRoles(replace(facts, kind="glue", layout=CAUSAL), chosen, permutations=2, min_count=1)
+    analysis.update(causal_batch(LENGTHS, gold))
+    found = analysis.compute()
+    rows = {row["role"]: row for row in found.tables["roles"]}
+    assert rows["next"]["n"] == 0
+    assert rows["next"]["heads"] is None
+    assert rows["local"]["n"] == 3
+    assert not any(row["quantity"].endswith(":next") for row in found.head_rows())
+
+
+def test_features_of_a_causal_model(causal_batch, gold, facts):
+    analysis = FeatureAttention(replace(facts, kind="glue", features=True, layout=CAUSAL), min_count=1)
+    batch = causal_batch(LENGTHS, gold)
+    analysis.update(batch)
+    found = analysis.compute().heads
+    maps = batch.flat_maps().tolist()
+    for name in QUANTITIES:
+        for m in range(len(maps[0])):
+            values = [value for b in range(3) if (value := plain(name, maps[b][m], LENGTHS[b], gold, b)) is not None]
+            if not values:
+                assert name not in found
+                continue
+            layer, head = divmod(m, 3)
+            assert found[name].n[layer][head] == len(values)
+            assert found[name].value[layer][head] == pytest.approx(sum(values) / len(values), rel=1e-5)
+    assert meaning("cls_to_noun", CAUSAL).label == "the last token to noun"
+
+
+def plain(name, grid, length, gold, b):
+    """A quantity of one input and head by its definition; None where the input has it not."""
+    features = gold["features"][b].tolist()
+    if name.startswith(("attention_to_", "cls_to_")):
+        bit = 1 << FEATURES.index(name.rpartition("to_")[2])
+        tokens = [t for t in range(length) if features[t] & bit]
+        if name.startswith("cls_to_"):
+            return max((grid[length - 1][t] for t in tokens), default=None)
+        means = [sum(grid[q][t] for q in range(t, length)) / (length - t) for t in tokens]
+        return max(means, default=None)
+    link, _, direction = name.rpartition("_")
+    ends = [end for end in gold[link][b].tolist() if end >= 0]
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    pairs = pairs if direction == "forward" else [(end, start) for start, end in pairs]
+    return max((grid[start][end] for start, end in pairs if end <= start), default=None)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.001])
+def test_entropies_and_distances_are_smoothed_over_what_a_token_may_see(causal_batch, smoothing):
+    batch = causal_batch(LENGTHS, {})
+    entropies = row_entropy(batch.flat_maps(), batch.visible(), smoothing)
+    maps, distances = batch.flat_maps().tolist(), [[0.0] * 6 for _ in range(6)]
+    for b, length in enumerate(LENGTHS):
+        for t in range(length):
+            rows = [[(1 - smoothing) * w + smoothing / (t + 1) for w in maps[b][m][t][: t + 1]] for m in range(6)]
+            for m, row in enumerate(rows):
+                assert entropies[b, m, t].item() == pytest.approx(entropy(row), abs=1e-5)
+                assert entropies[b, m, t] <= math.log(t + 1) + 1e-5
+            for m, one in enumerate(rows):
+                for n, other in enumerate(rows):
+                    middle = [(x + y) / 2 for x, y in zip(one, other, strict=True)]
+                    distances[m][n] += entropy(middle) - (entropy(one) + entropy(other)) / 2
+    found = js_from_sums(mixture_sums(batch.flat_maps(), batch.mask, smoothing, batch.seen))
+    assert torch.allclose(found, torch.tensor(distances, dtype=found.dtype), atol=1e-4)
+
+
+def entropy(row):
+    return -sum(w * math.log(w) for w in row if w > 0)
