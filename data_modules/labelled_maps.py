@@ -1,15 +1,14 @@
-"""Labelled attention maps, computed again from their encoders, in folds; on request synthetic ones beside them."""
+"""Labelled attention maps, stored or computed again from their encoders, in folds; on request synthetic ones beside them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from jaxtyping import Float, Int8
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from headscope.contracts import Facts, PatternFacts, Source
@@ -18,26 +17,17 @@ from headscope.data_modules.batches.batch import IGNORE, AttentionBatch
 from headscope.data_modules.batches.examples import Budget, BudgetSampler, LabelledLast, collate_idle, pad, pad_blocks
 from headscope.data_modules.batches.finite import RequireFinite
 from headscope.data_modules.encoders.frozen import FrozenEncoder
-from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, split_fold
-from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, labelled, read_labels
-from headscope.data_modules.patterns.maps import pattern_maps
+from headscope.data_modules.patterns.folds import FOLDS, FoldSplit, held_out_family, split_fold
+from headscope.data_modules.patterns.labels import CLASSES, Label
+from headscope.data_modules.patterns.sources import MAPS_FILE, ComputedSource, MapExample, MapSource, StoredSource
 from headscope.data_modules.patterns.synthetic import synthetic_maps
+from headscope.data_modules.patterns.votes import VotedMap, is_vote_table
 from headscope.errors import ConfigError, InputError, given, require_choice
 from headscope.files import files_sha256, local_path, once
 
 log = logging.getLogger(__name__)
 FOR_VALIDATION = 10  # synthetic maps that are learnt from, for each one that is kept for validation
 VALIDATION_SEED = 2**31  # added to the seed for those
-
-
-@dataclass(frozen=True)
-class MapExample:
-    """A map on the host, the classes of its tokens, its label, and its name unless it is synthetic."""
-
-    weights: Float[np.ndarray, "token token"]
-    token_class: Int8[np.ndarray, "token"]
-    label: int
-    name: MapName | None = None
 
 
 Row = tuple[int, MapExample]
@@ -65,8 +55,10 @@ class PatternDataModule(pl.LightningDataModule):
     """Maps with one of five labels. `fold` is tested, the rest learnt from; `validation` keeps the next fold for it.
 
     Folds share neither head nor input, unless `apart` is false. Without a fold all labelled maps are learnt from.
-    `synthetic` counts synthetic maps to learn from besides, until a share of the epochs is over; with `real=false` they
-    are all there is to learn from, and any labelled map may be tested.
+    `held_out` tests all maps of one family of encoders instead, and learns from those of the others; `aside` are families
+    that are only ever tested so. `synthetic` counts synthetic maps to learn from besides, until a share of the epochs is
+    over; with `real=false` they are all there is to learn from, and any labelled map may be tested. Where `labels`
+    is a table of votes its maps are stored in `maps`, by default beside it; else they are computed again by `encoders`.
     """
 
     kind = "patterns"
@@ -74,9 +66,12 @@ class PatternDataModule(pl.LightningDataModule):
     def __init__(
         self,
         labels: str,
-        encoders: Mapping[str, FrozenEncoder],
+        encoders: Mapping[str, FrozenEncoder | Callable[[], FrozenEncoder]] | None = None,
+        maps: str | None = None,
         dir: str | None = None,
         fold: int | None = 0,
+        held_out: str | None = None,
+        aside: Sequence[str] = (),
         validation: bool = True,
         apart: bool = True,
         real: bool = True,
@@ -97,30 +92,37 @@ class PatternDataModule(pl.LightningDataModule):
         if not 0 <= synthetic_until <= 1:
             raise ConfigError(f"data.synthetic_until={synthetic_until}: expected a share of the epochs.")
         self.synthetic_until = synthetic_until
-        self.file, self.encoders, self.dir = local_path(labels), dict(encoders), dir
+        self.file, self.encoders = local_path(labels), dict(encoders or {})
+        self.maps_file, self.dir = local_path(maps) if maps else None, dir
+        self.held_out, self.aside = held_out, tuple(aside)
         self.fold, self.validation, self.apart, self.real, self.synthetic = fold, validation, apart, real, synthetic
         self.batch_size, self.workers, self.pin_memory, self.seed = batch_size, workers, pin_memory, seed
         self.budget = Budget(batch_tokens, batch_cells, 1)
-        self.maps: list[MapExample] | None = None
         self.finite = RequireFinite()  # losses; the maps are checked one by one
 
     @once
-    def read_labels(self) -> list[Label]:
-        """The rows of the table, those of a second pass and those without a label among them."""
-        return read_labels(self.file)
+    def open_maps(self) -> MapSource:
+        """Stored maps where the table is one of votes; else names, whose encoders are built only then."""
+        if self.maps_file or is_vote_table(self.file):
+            self.encoders = {}
+            return StoredSource(self.maps_file or self.file.with_name(MAPS_FILE), self.file)
+        self.encoders = {name: one if isinstance(one, FrozenEncoder) else one() for name, one in self.encoders.items()}
+        return ComputedSource(self.file, cast(dict[str, FrozenEncoder], self.encoders), self.dir)
 
     @once
-    def read_rows(self) -> list[Label]:
-        """The rows that are learnt from and tested: those of the first pass that have a label."""
-        rows = labelled(self.read_labels())
-        if not rows:
-            raise InputError(f"{self.file}: expected labelled maps, found none with a label.")
-        return rows
+    def read_rows(self) -> Sequence[Label | VotedMap]:
+        """The maps that have a label."""
+        return self.open_maps().rows
 
     @once
     def read_folds(self) -> FoldSplit:
         """Which rows are in which part."""
-        return split_fold([row.map for row in self.read_rows()], self.fold, self.validation, self.apart, self.seed)
+        names = [row.map for row in self.read_rows()]
+        if self.held_out:
+            return held_out_family(names, self.held_out, self.aside)
+        inside = [index for index, name in enumerate(names) if name.family not in self.aside]
+        split = split_fold([names[index] for index in inside], self.fold, self.validation, self.apart, self.seed)
+        return split.of(inside)
 
     @once
     def read_splits(self) -> dict[str, MapSplit]:
@@ -136,7 +138,7 @@ class PatternDataModule(pl.LightningDataModule):
 
     def _real(self, part: str) -> list[MapExample]:
         """The labelled maps of a part; without `real` none is learnt from, so that all may be tested."""
-        wanted = self.fold is not None or not self.real if part == "test" else self.real
+        wanted = self.held_out or self.fold is not None or not self.real if part == "test" else self.real
         return [self._compute_maps()[index] for index in getattr(self.read_folds(), part)] if wanted else []
 
     @staticmethod
@@ -146,12 +148,7 @@ class PatternDataModule(pl.LightningDataModule):
     @once
     def _compute_maps(self) -> list[MapExample]:
         """The labelled maps, in the order of the rows."""
-        device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
-        rows = self.read_rows()
-        named = {row.map.encoder for row in rows}
-        encoders = EncoderSet({name: encoder for name, encoder in self.encoders.items() if name in named})
-        computed = computed_maps(tuple(row.map for row in rows), encoders, self.dir, device, str(self.file))
-        return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in rows]
+        return self.open_maps().examples(self.trainer.strategy.root_device if self.trainer else torch.device("cpu"))
 
     def facts(self) -> Facts:
         """What a module must know of the data."""
@@ -163,22 +160,25 @@ class PatternDataModule(pl.LightningDataModule):
         patterns = PatternFacts(
             classes=CLASSES,
             class_counts=tuple(counts.tolist()),
-            labels_sha256=files_sha256([self.file]),
-            label_pairs=tuple(label_pairs(self.read_labels())),
-            tested=tuple(asdict(rows[index].map) for index in folds.test),
+            labels_sha256=files_sha256(self.open_maps().files),
+            label_pairs=tuple(self.open_maps().label_pairs),
+            tested=tuple(_told(rows[index]) for index in folds.test),
+            votes=tuple(row.votes for row in rows if isinstance(row, VotedMap)),
         )
         return Facts(kind=self.kind, patterns=patterns)
 
     def source(self) -> Source:
         """Where the numbers come from."""
-        identities = {name: encoder.identity() for name, encoder in self.encoders.items()}
+        files, encoders = self.open_maps().files, cast(dict[str, FrozenEncoder], self.encoders)
+        identities = {name: encoder.identity() for name, encoder in encoders.items()}
+        names = list(identities) or sorted({row.map.encoder for row in self.read_rows()})
         left_out = len(self.read_folds().left_out)
         return Source(
-            encoder={"name": ", ".join(self.encoders), "encoders": identities},
-            data={str(self.file): files_sha256([self.file])},
+            encoder={"name": ", ".join(names), "encoders": identities},
+            data={str(file): files_sha256([file]) for file in files},
             examples={name: len(split) for name, split in self.read_splits().items()},
             left_out={"maps that share a head or an input with what is held out": left_out},
-            inputs={file: sha256 for encoder in self.encoders.values() for file, sha256 in encoder.inputs().items()},
+            inputs={file: sha256 for encoder in encoders.values() for file, sha256 in encoder.inputs().items()},
         )
 
     def require(self, stages: Sequence[str]) -> None:
@@ -201,7 +201,7 @@ class PatternDataModule(pl.LightningDataModule):
 
     def on_after_batch_transfer(self, batch: HostBatch, dataloader_idx: int) -> AttentionBatch:
         """Each map as the one head of an input."""
-        gold = {"token_class": batch["token_class"], "label": batch["label"]}
+        gold = {name: batch[name] for name in ("token_class", "label", "votes")}
         maps = batch["maps"][:, None, None]
         made = AttentionBatch(batch["mask"], gold, batch["index"], maps=maps, whole=batch.get("whole"))
         return made.without_inputs() if made.whole == 0 else made
@@ -236,28 +236,9 @@ class PatternDataModule(pl.LightningDataModule):
         )
 
 
-class EncoderSet(dict[str, FrozenEncoder]):
-    """Encoders by name, equal to others that compute the same."""
-
-    def _key(self) -> tuple[tuple[str, str], ...]:
-        return tuple((name, str(encoder.identity())) for name, encoder in self.items())
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EncoderSet) and self._key() == other._key()
-
-
-@lru_cache(maxsize=1)
-def computed_maps(
-    names: tuple[MapName, ...], encoders: EncoderSet, folder: str | None, device: torch.device, table: str
-) -> dict[MapName, tuple[np.ndarray, np.ndarray]]:
-    """Each map and the classes of its tokens; kept, since the runs of all folds want the same."""
-    for encoder in encoders.values():
-        encoder.load().to(device)
-    maps = pattern_maps(names, encoders, folder, table)
-    return {found.name: (found.weights.cpu().numpy(), found.special) for found in maps}
+def _told(row: Label | VotedMap) -> dict[str, Any]:
+    """What tables say of a map: its name, and how it was found where that is known."""
+    return asdict(row.map) | ({"found": row.found} if isinstance(row, VotedMap) else {})
 
 
 def collate_maps(rows: list[Row]) -> HostBatch:
@@ -268,5 +249,6 @@ def collate_maps(rows: list[Row]) -> HostBatch:
         "mask": pad([np.ones(len(item.weights), dtype=np.int64) for item in items], 0).bool(),
         "token_class": pad([item.token_class for item in items], IGNORE),
         "label": torch.tensor([[item.label] for item in items]),
+        "votes": torch.from_numpy(np.stack([item.soft for item in items])),
         "index": torch.tensor([index for index, _ in rows]),
     }

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
 from headscope.data_modules.readers.glue import Task
-from headscope.finetune.head_mask import Head, disabled, heads_of_layers
+from headscope.finetune.head_mask import SEED, Head, disabled, heads_of_layers, of_another_input
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]
@@ -121,10 +121,13 @@ def _disabled_context(
     layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
 ) -> tuple[Tensor, Tensor]:
     """The context of every head as it is, and as it would be were the head disabled."""
-    context, value = heads_context(layer, hidden, real, hidden.shape[1] if how == "mean" else queries)
+    every = how in ("mean", "resample")
+    context, value = heads_context(layer, hidden, real, hidden.shape[1] if every else queries)
     share = (real / real.sum(1, keepdim=True)).to(hidden.dtype)[:, None, :, None]
     if how == "zero":
         instead = torch.zeros_like(context[:, :, :queries])
+    elif how == "resample":
+        instead = of_another_input(context.transpose(1, 2), real, SEED).transpose(1, 2)[:, :, :queries]
     else:
         instead = ((value if how == "uniform" else context) * share).sum(2, keepdim=True)
     context = context[:, :, :queries]

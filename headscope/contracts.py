@@ -87,6 +87,7 @@ class PatternFacts:
     labels_sha256: str
     label_pairs: tuple[tuple[str, str], ...]  # of maps that were labelled twice
     tested: tuple[Row, ...]  # the name of every map of the test part
+    votes: tuple[tuple[str, ...], ...] = ()  # of all who looked at each map, where several did
 
 
 @dataclass(frozen=True)

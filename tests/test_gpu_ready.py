@@ -157,7 +157,7 @@ def test_a_step_of_the_pattern_classifiers_never_leaves_the_device(device):
     facts = Facts("patterns", patterns=PatternFacts(CLASSES, (1,) * 5, "", (), ()))
     mask, maps = torch.arange(9) < torch.tensor([[9], [5]]), torch.rand(2, 1, 1, 9, 9).softmax(-1)
     gold = {"token_class": torch.tensor([[1, 0, 0, 2, 0, 0, 0, 3, 2], [1, 0, 0, 0, 2] + [-100] * 4])}
-    gold["label"] = torch.tensor([[3], [0]])
+    gold |= {"label": torch.tensor([[3], [0]]), "votes": torch.eye(5)[[3, 0]]}
     gold = {name: values.to(device) for name, values in gold.items()}
     batch = AttentionBatch(mask.to(device), gold, torch.tensor([0, 1]).to(device), maps=maps.to(device))
     network, rules = PatternCNN(facts).to(device), PatternRules(facts).to(device)

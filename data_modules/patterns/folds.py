@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headscope.data_modules.patterns.labels import MapName
+from headscope.errors import InputError
 
 FOLDS = 5
 LEAST = 0.5  # of an even share of the maps, for a fold of maps that are connected
@@ -19,6 +20,25 @@ class FoldSplit:
     val: list[int]
     test: list[int]
     left_out: list[int]
+
+    def of(self, numbers: Sequence[int]) -> "FoldSplit":
+        """The same parts, counted in a longer list of which these are the numbers."""
+        parts = (self.train, self.val, self.test, self.left_out)
+        return FoldSplit(*([numbers[index] for index in part] for part in parts))
+
+
+def held_out_family(names: Sequence[MapName], family: str, aside: Sequence[str]) -> FoldSplit:
+    """All maps of one family of encoders are tested, those of the others learnt from, save those set aside.
+
+    The families read the same inputs; their maps of an input differ, so the inputs are not kept apart.
+    """
+    families = [name.family for name in names]
+    if family not in families:
+        raise InputError(f"data.held_out={family}: expected one of {', '.join(dict.fromkeys(families))}.")
+    test = [index for index, one in enumerate(families) if one == family]
+    train = [index for index, one in enumerate(families) if one not in (family, *aside)]
+    left_out = [index for index, one in enumerate(families) if one != family and one in aside]
+    return FoldSplit(train, [], test, left_out)
 
 
 def split_fold(names: Sequence[MapName], fold: int | None, validation: bool, apart: bool = True, seed: int = 0) -> FoldSplit:

@@ -17,7 +17,8 @@ from headscope.errors import InputError
 from headscope.files import write_atomically
 
 CLASSES = ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
-SPLITS = ("train", "val")
+SPLITS = ("train", "val", "test")
+TEXTS = ("wikitext", "ewt")  # other inputs of stored maps: running text and a treebank's sentences, one by one
 NEARLY_ALL = 0.95  # of the maps: a classifier that calls so many alike tells nothing of them
 
 
@@ -47,9 +48,14 @@ class MapName:
         return self.task, self.split, self.example
 
     @property
-    def head_index(self) -> tuple[int, int]:
-        """Layer and head, from 1, whichever encoder they are of."""
-        return self.layer, self.head
+    def family(self) -> str:
+        """The encoder before it was fine-tuned: `minilm+mrpc` is of the family `minilm`."""
+        return self.encoder.partition("+")[0]
+
+    @property
+    def head_index(self) -> tuple[str, int, int]:
+        """Family, layer and head, from 1, whatever the encoder was fine-tuned on."""
+        return self.family, self.layer, self.head
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def _label(where: str, row: dict[str, str]) -> Label:
             expected = "a whole number" if column in NUMBERS else "a name"
             raise InputError(f"{where}: expected {expected} in the column {column}, found {quoted(row[column])}.")
     numbers = {column: _number(where, column, row[column]) for column in NUMBERS}
-    for column, choices in (("task", tuple(TASKS)), ("split", SPLITS), ("label", ("", *CLASSES))):
+    for column, choices in (("task", (*TASKS, *TEXTS)), ("split", SPLITS), ("label", ("", *CLASSES))):
         if row[column] not in choices:
             expected = ", ".join(choice for choice in choices if choice)
             raise InputError(f"{where}: expected a {column} of {expected}, found {quoted(row[column])}.")

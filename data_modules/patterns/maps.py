@@ -45,6 +45,8 @@ def pattern_maps(
 
     `table` is what errors call the source of the names.
     """
+    if others := sorted({name.task for name in names} - {*TASKS}):
+        raise InputError(f"{table} names inputs of {others[0]}, which are no GLUE task: such maps are stored, not computed.")
     examples = {task: _examples(task, folder) for task in {name.task for name in names}}
     for encoder_name, of_encoder in groupby(sorted(names), key=lambda name: name.encoder):
         of_encoder = list(of_encoder)

@@ -42,13 +42,13 @@ def augmented(
 def relabelled(
     maps: Float[Tensor, "batch map query key"],
     token_class: Int[Tensor, "batch token"],
-    labels: Int[Tensor, "batch"],
+    votes: Float[Tensor, "batch class"],
     share: float = 0.3,
-) -> tuple[Float[Tensor, "batch map query key"], Int[Tensor, "batch"]]:
+) -> tuple[Float[Tensor, "batch map query key"], Float[Tensor, "batch class"]]:
     """Some maps made into those of another class: a diagonal with columns taken away is a diagonal, one with columns
-    added is both."""
+    added is both. `votes` are shares; those for the one class go to the other."""
     special = (((token_class == CLS) | (token_class == SEP)).to(maps.dtype))[:, None, None]
-    chosen = torch.rand(len(maps), device=maps.device) < share
+    chosen, labels = torch.rand(len(maps), device=maps.device) < share, votes.argmax(1)
     bare, both = chosen & (labels == VERTICAL_DIAGONAL), chosen & (labels == DIAGONAL)
     faint = torch.where(bare[:, None, None, None], 0.1 * _amount(maps), 1.0)
     fewer = maps * (1 - special + special * faint)
@@ -56,8 +56,9 @@ def relabelled(
     liked = special * torch.rand_like(special)
     added = torch.where(both[:, None, None, None], 0.2 + 0.4 * _amount(maps), 0.0)
     changed = (1 - added) * fewer + added * liked / liked.sum(-1, keepdim=True).clamp(min=TINY)
-    labels = torch.where(bare, DIAGONAL, torch.where(both, VERTICAL_DIAGONAL, labels))
-    return changed, labels
+    swapped = votes.clone()
+    swapped[:, DIAGONAL], swapped[:, VERTICAL_DIAGONAL] = votes[:, VERTICAL_DIAGONAL], votes[:, DIAGONAL]
+    return changed, torch.where((bare | both)[:, None], swapped, votes)
 
 
 def _amount(maps: Tensor) -> Float[Tensor, "batch 1 1 1"]:

@@ -1,6 +1,7 @@
 """What all classifiers of attention patterns share: the same scores and tables of the same maps."""
 
 from abc import abstractmethod
+from typing import Any, cast
 
 from jaxtyping import Float
 from torch import Tensor
@@ -9,6 +10,8 @@ from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, given
 from headscope.probes.base import Probe
+from headscope.probes.patterns.agreement import vote_rows
+from headscope.probes.patterns.examples import example_rows
 from headscope.probes.patterns.scores import (
     Predictions,
     agreement_rows,
@@ -30,9 +33,11 @@ class PatternClassifier(Probe):
             raise ConfigError(f"module: a classifier of patterns needs data=patterns, found data of kind {facts.kind}.")
         self.patterns = given(facts.patterns, "data of labelled maps")
         self.classes, self.names = self.patterns.classes, self.patterns.tested
-        self.agreement = agreement_rows(self.patterns.label_pairs, self.classes)
+        votes = vote_rows(self.patterns.votes, self.classes)
+        self.agreement = votes or agreement_rows(self.patterns.label_pairs, self.classes)
         self.predictions = Predictions()
         self.tables: dict[str, list[Row]] = {}
+        self.examples: list[Row] = []
         self.notes: list[str] = []
 
     @abstractmethod
@@ -58,9 +63,11 @@ class PatternClassifier(Probe):
         }
         if self.trainer.testing:
             names = [self.names[index] for index in indices.tolist()]
+            items = cast(Any, self.trainer).datamodule.read_splits()["test"].items
+            self.examples = example_rows([items[index] for index in indices.tolist()], logits / temperature, labels)
             self.tables["predictions"] = prediction_rows(names, labels, logits, self.classes)
         self.notes = uniform_notes("the classifier", logits, self.classes)
         return pattern_scores(logits, labels, temperature)
 
     def findings(self) -> Findings:
-        return Findings(tables=self.tables, notes={"classes": self.notes})
+        return Findings(tables=self.tables, drawings={"examples": self.examples}, notes={"classes": self.notes})

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch, seed_epoch
@@ -57,11 +57,10 @@ class PatternCNN(PatternClassifier):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]
-        maps, labels = relabelled(batch.flat_maps(), classes, batch.gold["label"].squeeze(1), self.relabel)
+        maps, votes = relabelled(batch.flat_maps(), classes, batch.gold["votes"], self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
-        options = {"weight": self.class_weights, "label_smoothing": self.smoothing}
-        return nn.functional.cross_entropy(logits, labels, **options)
+        return soft_cross_entropy(logits, votes, self.class_weights, self.smoothing)
 
     def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor:
         if not self.trainer.testing:
@@ -73,6 +72,19 @@ class PatternCNN(PatternClassifier):
         steps = cast(int, self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.lr, total_steps=steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def soft_cross_entropy(
+    logits: Float[Tensor, "map class"],
+    votes: Float[Tensor, "map class"],
+    weights: Float[Tensor, "class"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The cross entropy with shares of votes; a map weighs what its votes' classes weigh, on average."""
+    smooth = (1 - smoothing) * votes + smoothing / votes.shape[1]
+    per_map = -(smooth * logits.log_softmax(1)).sum(1)
+    own = votes @ weights
+    return (own * per_map).sum() / own.sum()
 
 
 def class_weights(counts: Sequence[int], power: float) -> Float[Tensor, "class"]:

@@ -25,13 +25,14 @@ PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
 class SaveNetwork(pl.Callback):
     """After training writes the network; the file appears only when whole."""
 
-    def __init__(self, folder: str, f1: float | None = None) -> None:
-        self.file, self.f1 = Path(folder) / FILE, f1
+    def __init__(self, folder: str, f1: float | None = None, confidence: float | None = None) -> None:
+        self.file, self.f1, self.confidence = Path(folder) / FILE, f1, confidence
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.is_global_zero:
             module: Any = pl_module  # whatever trains a PatternNet as its `net`
-            facts = {"labels_sha256": module.labels_sha256, "cross_validated_f1": self.f1}
+            known = {"cross_validated_f1": self.f1, "confidence": self.confidence}
+            facts = {"labels_sha256": module.labels_sha256, **known}
             save_pattern_cnn(module.net, self.file, facts)
 
 

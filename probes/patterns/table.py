@@ -1,12 +1,16 @@
-"""The folds of a cross-validation joined: scores of every classifier, and what the network takes for what."""
+"""The folds of a cross-validation joined: scores of every classifier, what the network takes for what, how it transfers."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from headscope.contracts import ChildRun, Findings, Row
 from headscope.data_modules.patterns.labels import CLASSES
+from headscope.data_modules.patterns.votes import RANDOM
+from headscope.probes.patterns.abstention import abstention_rows
+from headscope.probes.patterns.examples import surest
 from headscope.probes.patterns.scores import (
     best_temperature,
     class_rows,
@@ -20,14 +24,25 @@ PUBLISHED = 0.86
 Fold = tuple[Tensor, Tensor]  # logits (map, class) and labels (map) of what a run was tested on
 
 
-def joined_folds(parts: Sequence[ChildRun], network: str) -> Findings:
+CEILING = "macro F1 of a labeller against the other two"
+
+
+def joined_folds(
+    parts: Sequence[ChildRun],
+    network: str,
+    transfer: Mapping[str, str] | None = None,
+    risks: Sequence[float] = (0.05,),
+) -> Findings:
     """Tables of all rows; the temperature of a fold is that which is best for the others, since none is learnt from twice.
 
-    `temperature` and `f1` are what the last run, which learns from all maps, is told of the folds.
+    `transfer` names rows that test a family of encoders which was not learnt from. `risks` are shares of errors; the
+    confidence that keeps to each is found on other folds. `temperature`, `f1` and `confidence` (of the first risk) are
+    what the last run, which learns from all maps, is told of the folds.
     """
     folds: dict[str, list[Fold]] = {}
     for part in parts:
         folds.setdefault(part.row, []).append(logits_and_labels(part.results.tables["predictions"]))
+    away = {name: folds.pop(row) for row, name in (transfer or {}).items() if row in folds}
     logits, labels = pooled(folds[network])
     temperatures = [best_temperature(*pooled(others(folds[network], n))) for n in range(len(folds[network]))]
     calibrated = torch.cat([logits / t for (logits, _), t in zip(folds[network], temperatures, strict=True)])
@@ -35,6 +50,11 @@ def joined_folds(parts: Sequence[ChildRun], network: str) -> Findings:
     agreement = [row for part in parts[:1] for row in part.results.tables.get("agreement", [])]
     before, after = (float(pattern_scores(one, labels)["calibration_error"]) for one in (logits, calibrated))
     rows = [summary_row(name, own) for name, own in folds.items()]
+    known = {row["what"]: row["value"] for row in agreement}
+    beside = {"a labeller against the other two": known.get(CEILING), "published": PUBLISHED}
+    said_by = [part for part in parts if part.row == network]
+    said = [row for part in said_by for row in part.results.tables["predictions"]]
+    abstention = abstention_rows(certainties(calibrated, labels, [len(one) for _, one in folds[network]]), risks)
     return Findings(
         metrics={
             "f1": f1,
@@ -43,18 +63,54 @@ def joined_folds(parts: Sequence[ChildRun], network: str) -> Findings:
             "calibration_error": after,
             "calibration_error without temperature": before,
             "temperature": final,
-            **{row["what"]: row["value"] for row in agreement},
+            **{f"f1 on {name}, not learnt from": float(pattern_scores(*pooled(own))["f1"]) for name, own in away.items()},
+            "confidence": abstention[0]["confidence"],
+            **known,
         },
         tables={
-            "summary": [*rows, {**dict.fromkeys(rows[0]), "row": "published", "f1 of all folds": PUBLISHED}],
+            "summary": [
+                *rows,
+                *({**dict.fromkeys(rows[0]), "row": name, "f1 of all folds": f1} for name, f1 in beside.items() if f1),
+            ],
+            "transfer": [{"not learnt from": name, **transfer_row(pooled(own))} for name, own in away.items()],
+            "shares": share_rows(said),
+            "abstention": abstention,
             "classes": [{"row": name, **row} for name, own in folds.items() for row in class_rows(*pooled(own), CLASSES)],
             "confusion": confusion_rows(logits, labels, CLASSES),
             "reliability": reliability_rows(calibrated, labels),
             "agreement": agreement,
-            "predictions": [row for part in parts if part.row == network for row in part.results.tables["predictions"]],
+            "predictions": said,
         },
+        drawings={"examples": surest([one for part in said_by for one in part.results.drawings.get("examples", [])])},
         notes={"summary": [note for name, own in folds.items() for note in uniform_notes(name, pooled(own)[0], CLASSES)]},
     )
+
+
+def certainties(logits: Tensor, labels: Tensor, sizes: Sequence[int]) -> list[Fold]:
+    """How sure the network is of each map, as calibrated, and whether it is right; fold by fold."""
+    sure, found = logits.softmax(1).max(1)
+    return list(zip(sure.split(list(sizes)), (found == labels).split(list(sizes)), strict=True))
+
+
+def transfer_row(fold: Fold) -> Row:
+    """Macro F1 on encoders that were not learnt from, over the classes that they show, and the F1 of each."""
+    logits, labels = fold
+    scores = pattern_scores(logits, labels)
+    own = {row["class"]: row["f1"] if row["maps"] else None for row in class_rows(logits, labels, CLASSES)}
+    return {"f1": float(scores["f1"]), "accuracy": float(scores["accuracy"]), **own, "n": len(labels)}
+
+
+def share_rows(rows: Sequence[Row]) -> list[Row]:
+    """Of the maps that were drawn at random, the share of each class in percent: by the labels, and by the network."""
+    drawn = [row for row in rows if row.get("found") == RANDOM]
+    if not drawn:
+        return []
+    labels, found = (Counter(row[column] for row in drawn) for column in ("label", "predicted"))
+    shares = [(name, 100 * labels[name] / len(drawn), 100 * found[name] / len(drawn)) for name in CLASSES]
+    return [
+        {"class": name, "labels": label, "network": said, "difference": said - label, "n": len(drawn)}
+        for name, label, said in shares
+    ]
 
 
 def logits_and_labels(rows: Sequence[Row]) -> Fold:

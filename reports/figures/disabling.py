@@ -9,7 +9,12 @@ from headscope.reports.figures.drawing import COLUMN, OURS, Sheet, head_heatmap,
 from headscope.reports.figures.uncertainty import differs, uncertainty
 
 METRICS = {"f1": "F1", "pearson": "Pearson's r"}
-WAYS = {"uniform": "attention made uniform", "zero": "attention set to zero", "mean": "attention set to its mean"}
+WAYS = {
+    "uniform": "attention made uniform",
+    "zero": "attention set to zero",
+    "mean": "attention set to its mean",
+    "resample": "output of another input",
+}
 
 
 @written

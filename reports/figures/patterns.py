@@ -46,6 +46,10 @@ def classifier_figures(results: RunResults, heads: Sequence[Row]) -> Iterator[tu
         yield "confusion", confusion(results, tables["confusion"])
     if tables.get("reliability"):
         yield "reliability", reliability(results, tables["reliability"])
+    if tables.get("transfer"):
+        yield "transfer", transfer(results, tables["transfer"])
+    if results.drawings.get("examples"):
+        yield "examples", examples(results, results.drawings["examples"])
 
 
 def confusion(results: RunResults, rows: Sequence[Row]) -> Sheet:
@@ -79,6 +83,52 @@ def reliability(results: RunResults, rows: Sequence[Row]) -> Sheet:
     axes.scatter([row["confidence"] for row in rows], [row["accuracy"] for row in rows], sizes, color=OURS, alpha=0.6)
     axes.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1.06), ylim=(0, 1.08))
     axes.grid(alpha=0.3, linewidth=0.5)
+    return drawn
+
+
+def transfer(results: RunResults, rows: Sequence[Row]) -> Sheet:
+    """Macro F1 on encoders that were not learnt from, and the F1 of each class, beside what folds of all encoders give."""
+    whole = {row["class"]: row["f1"] for row in results.tables["classes"] if row.get("row") in (None, "CNN")}
+    bars = [("all, held-out folds", results.metrics.get("f1"), whole)]
+    bars += [(f"{row['not learnt from']} ({row['n']} maps)", row["f1"], row) for row in rows]
+    note = "Bars: macro F1 on encoders that were not learnt from. Points: the F1 of each class."
+    drawn = sheet(results, "The classifier on encoders that it has not seen", 1.4 * COLUMN, 14 + 9 * len(bars), [note])
+    axes = drawn.body.subplots()
+    for place, (_, f1, classes) in enumerate(bars):
+        axes.barh(place, f1 or 0, 0.7, color=OURS, alpha=0.5)
+        for name in list(PATTERNS)[:-1]:
+            if classes.get(name) is not None:
+                axes.scatter(classes[name], place, 16, color=PATTERNS[name], zorder=3)
+        axes.text(0.01, place, f"{f1 or 0:.2f}", va="center", fontsize=SMALL)
+    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
+    axes.invert_yaxis()
+    axes.set(xlabel="F1", xlim=(0, 1))
+    legend_below(drawn, pattern_patches()[:-1])
+    return drawn
+
+
+def examples(results: RunResults, rows: Sequence[Row]) -> Sheet:
+    """A map of each class from each encoder (Kovaleva, Figure 1); ticks are special tokens."""
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    names = list(PATTERNS)[:-1]
+    note = "Held-out maps that all labellers and the network call so. Ticks: special tokens. Shade: root of the weight."
+    cell = page_width(results) / (len(names) + 0.6)
+    drawn = sheet(results, "Attention patterns", page_width(results), 8 + (cell + 3) * len(families), [note])
+    grid = drawn.body.subplots(len(families), len(names), squeeze=False)
+    found = {(row["family"], row["class"]): row for row in rows}
+    for y, family in enumerate(families):
+        for x, name in enumerate(names):
+            axes, row = grid[y, x], found.get((family, name))
+            axes.set_xticks([] if row is None else row["special"], labels=[])
+            axes.set_yticks([] if row is None else row["special"], labels=[])
+            axes.set_title(readable(name) if y == 0 else "")
+            if x == 0:
+                axes.set_ylabel(family)
+            if row is None:
+                axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, fontsize=SMALL)
+            else:
+                axes.imshow(row["levels"], cmap="magma", vmin=0, interpolation="none")
+                axes.set_xlabel(f"{row['encoder']} {row['head']}", fontsize=SMALL)
     return drawn
 
 

@@ -9,13 +9,20 @@ import torch
 
 from headscope.data_modules.batches.examples import LabelledLast
 from headscope.data_modules.labelled_maps import PatternDataModule
-from headscope.data_modules.patterns.folds import FOLDS, connected, fold_of_each, split_fold
+from headscope.data_modules.patterns.folds import (
+    FOLDS,
+    FoldSplit,
+    connected,
+    fold_of_each,
+    held_out_family,
+    split_fold,
+)
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
 from headscope.data_modules.patterns.maps import pattern_maps
+from headscope.data_modules.patterns.stored import write_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
+from headscope.data_modules.patterns.votes import VotedMap, write_votes
 from headscope.errors import ConfigError, InputError
-
-PACKAGED = "package:headscope.data_modules/samples/patterns/labels.csv"
 
 
 def name(example, layer, head, encoder="tiny", sha256="s", task="mrpc"):
@@ -78,9 +85,30 @@ def test_folds_of_single_maps_are_drawn_by_the_seed_and_leave_nothing_out():
 
 
 def test_the_two_models_of_one_head_are_twins():
-    names = grouped() + [replace(one, encoder="tuned", task="rte") for one in grouped()]
+    names = grouped() + [replace(one, encoder="tiny+rte", task="rte") for one in grouped()]
     split = split_fold(names, 0, validation=False)
     assert not {names[place].head_index for place in split.test} & {names[place].head_index for place in split.train}
+
+
+def test_heads_of_other_families_are_no_twins():
+    names = grouped() + [replace(one, encoder="other", task="rte") for one in grouped()]
+    assert len(set(connected(names))) == 2 * FOLDS
+
+
+def test_a_family_held_out_is_tested_whole_and_one_aside_is_never_learnt_from():
+    names = [name(n, 1, 1, encoder=("a", "a+mrpc", "b", "c", "causal")[n % 5]) for n in range(20)]
+    split = held_out_family(names, "a", ("causal",))
+    assert {names[place].encoder for place in split.test} == {"a", "a+mrpc"}
+    assert {names[place].encoder for place in split.train} == {"b", "c"}
+    assert ([names[place].encoder for place in split.left_out], split.val) == (["causal"] * 4, [])
+    causal = held_out_family(names, "causal", ("causal",))
+    assert ({names[place].family for place in causal.train}, len(causal.test)) == ({"a", "b", "c"}, 4)
+    with pytest.raises(InputError, match="^data.held_out=d: expected one of a, b, c, causal.$"):
+        held_out_family(names, "d", ())
+
+
+def test_parts_of_a_part_are_counted_in_the_whole():
+    assert FoldSplit([0], [1], [2, 3], []).of([5, 7, 8, 9]) == FoldSplit([5], [7], [8, 9], [])
 
 
 @pytest.fixture
@@ -113,6 +141,7 @@ def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
             assert not batch.maps[n, 0, 0, length:].any()
             assert batch.gold["token_class"][n, :length].tolist() == one.special.tolist()
             assert CLASSES[int(batch.gold["label"][n])] == rows[place].label
+            assert batch.gold["votes"][n].tolist() == [float(label == rows[place].label) for label in CLASSES]
             seen += 1
     assert seen == len(rows) > 0
 
@@ -168,6 +197,31 @@ def test_synthetic_maps_come_first_and_the_labelled_alone_at_the_end():
     assert seen[2] != seen[3]
     batches.set_epoch(2)
     assert list(batches) == seen[2]
+
+
+def test_stored_maps_need_no_encoder(tmp_path):
+    random = np.random.default_rng(0)
+    maps = [random.dirichlet(np.ones(9), size=9).astype(np.float32) for _ in range(20)]
+    kinds = [np.array([1, *[0] * 7, 2], dtype=np.int8)] * 20
+    sums = write_maps(tmp_path / "maps.safetensors", maps, kinds, kinds)
+    names = [name(n, 1 + n % 5, 1, encoder="causal" if n >= 15 else "tiny") for n in range(20)]
+    rows = [
+        VotedMap(one, "random", ("block", "block", "vertical"), "block", sha) for one, sha in zip(names, sums, strict=True)
+    ]
+    write_votes(tmp_path / "votes.csv", rows)
+
+    def never():
+        raise AssertionError("an encoder was built")
+
+    data = PatternDataModule(str(tmp_path / "votes.csv"), {"tiny": never}, aside=["causal"], validation=False)
+    splits = data.read_splits()
+    assert len(splits["train"]) + len(splits["test"]) == 15
+    assert all(item.name.family == "tiny" for part in splits.values() for item in part.items)
+    assert splits["test"].items[0].soft.tolist() == pytest.approx([1 / 3, 0, 0, 2 / 3, 0])
+    assert (data.source().encoder["name"], data.facts().patterns.votes[0]) == ("causal, tiny", rows[0].votes)
+    assert data.facts().patterns.tested[0]["found"] == "random"
+    held = PatternDataModule(str(tmp_path / "votes.csv"), held_out="causal", aside=["causal"])
+    assert {part: len(split) for part, split in held.read_splits().items()} == {"train": 15, "test": 5}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
 """Label attention maps with one of five patterns on a page in the browser.
 
-Without arguments the packaged maps are shown blank and labels go to ./labels.csv; called again, it goes on.
+Without arguments the packaged set is shown blank, no encoder needed, and labels go to ./labels.csv; again, it goes on.
 """
 
 import argparse
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headscope.errors import InputError
-from headscope.tools.label.tables import drawn_rows, starting_rows
+from headscope.tools.label.tables import are_stored, drawn_rows, starting_rows
 
 if TYPE_CHECKING:
-    from headscope.tools.label.server import LabelServer
+    from headscope.tools.label.server import LabelServer, Maps
     from headscope.tools.label.session import LabelSession
 
 EXAMPLES = """examples:
@@ -85,9 +86,12 @@ def serve(given: argparse.Namespace) -> int:
     # Only now, since a mistake in the table should not wait for torch.
     from headscope.tools.label.encoders import encoder_options, open_encoders
     from headscope.tools.label.maps import MapSource
-    from headscope.tools.label.server import LabelServer
     from headscope.tools.label.session import LabelSession
+    from headscope.tools.label.stored import StoredMaps
 
+    if rows and are_stored(rows):
+        session = LabelSession(rows, given.out, given.passed, mixed=not given.in_order)
+        return _serve(session, lambda: StoredMaps(session.maps), given.port)
     options = encoder_options(given.encoders, given.encoder)
     if rows is None:
         names = [one.partition("=")[0] for one in given.encoder] or list(options)
@@ -95,8 +99,14 @@ def serve(given: argparse.Namespace) -> int:
     encoders = open_encoders((row.map.encoder for row in rows), options)
     MapSource([row.map for row in rows], encoders, given.data).check()
     session = LabelSession(rows, given.out, given.passed, mixed=not given.in_order)
+    return _serve(session, lambda: MapSource(session.maps, encoders, given.data), given.port)
+
+
+def _serve(session: "LabelSession", maps: Callable[[], "Maps"], port: int) -> int:
+    from headscope.tools.label.server import LabelServer
+
     try:
-        with LabelServer(session, MapSource(session.maps, encoders, given.data), given.port) as server:
+        with LabelServer(session, maps(), port) as server:
             return _answer(server, session)
     finally:
         session.close()

@@ -60,6 +60,21 @@ function refresh() {
   const label = state.labels[current]?.[0];
   for (const button of byId("classes").children) button.ariaPressed = String(button.dataset.name === label);
   if (byId("agreement").open) showAgreement();
+  if (byId("votes").open) showVotes();
+}
+
+async function showVotes() {
+  const number = current;
+  let text = "Label this map first.";
+  if (state.labels[number]?.[0]) {
+    const { votes } = await ask(`/votes?number=${number}`);
+    text = votes.length ? votes.map(shownName).join(", ") : "Nobody else has labelled this map.";
+  }
+  if (number === current) byId("voted").textContent = text;
+}
+
+async function showRubric() {
+  byId("rules").textContent = (await ask("/rubric")).text || "There is no rubric in this installation.";
 }
 
 function pace() {
@@ -251,6 +266,8 @@ function listen() {
     act(() => show(byId("to").valueAsNumber - 1));
   });
   byId("agreement").addEventListener("toggle", () => byId("agreement").open && showAgreement());
+  byId("votes").addEventListener("toggle", () => byId("votes").open && showVotes());
+  byId("rubric").addEventListener("toggle", () => byId("rubric").open && showRubric());
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
     const chosen = state?.classes[Number(event.key) - 1];

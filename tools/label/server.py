@@ -7,15 +7,15 @@ import secrets
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import InputError
 from headscope.files import parse_json
 from headscope.tools.label.classes import DEFINITIONS
-from headscope.tools.label.maps import MapSource
 from headscope.tools.label.session import Conflict, LabelSession
+from headscope.tools.label.stored import rubric
 
 HOST = "127.0.0.1"
 LONGEST_REQUEST = 10_000
@@ -37,12 +37,20 @@ HEADERS = {
 Answer = tuple[int, dict[str, Any] | bytes]
 
 
+class Maps(Protocol):
+    """Maps by their place in the list, stored or computed."""
+
+    def json_of(self, number: int) -> bytes: ...
+
+    def votes_of(self, number: int) -> list[str]: ...
+
+
 class LabelServer(ThreadingHTTPServer):
     """Answers browsers on this machine that know the token."""
 
     daemon_threads = True
 
-    def __init__(self, session: LabelSession, maps: MapSource, port: int = 0) -> None:
+    def __init__(self, session: LabelSession, maps: Maps, port: int = 0) -> None:
         self.session, self.maps = session, maps
         self.token = secrets.token_urlsafe(24)
         try:
@@ -150,10 +158,24 @@ class LabelHandler(BaseHTTPRequestHandler):
 
     def map(self, query: dict[str, str]) -> Answer:
         """One map, by its place in the list."""
+        return 200, self.server.maps.json_of(self._number(query))
+
+    def votes(self, query: dict[str, str]) -> Answer:
+        """What others saw in a map, once it has a label here, so that nobody is told before looking."""
+        number = self._number(query)
+        if not self.server.session.label_of(number)[0]:
+            raise Refused(403, "Label this map first; then its votes are shown.")
+        return 200, {"votes": self.server.maps.votes_of(number)}
+
+    def rubric(self, _: dict[str, str]) -> Answer:
+        """The rules for labelling."""
+        return 200, {"text": rubric()}
+
+    def _number(self, query: dict[str, str]) -> int:
         number = query.get("number", "")
         if not re.fullmatch("[0-9]{1,9}", number) or int(number) >= len(self.server.session.maps):
             raise Refused(404, "There is no such map.")
-        return 200, self.server.maps.json_of(int(number))
+        return int(number)
 
     def agreement(self, _: dict[str, str]) -> Answer:
         """How far the passes agree."""
@@ -188,6 +210,8 @@ class LabelHandler(BaseHTTPRequestHandler):
 ROUTES: dict[tuple[str, str], Callable[[LabelHandler, dict], Answer]] = {
     ("GET", "/state"): LabelHandler.state,
     ("GET", "/map"): LabelHandler.map,
+    ("GET", "/votes"): LabelHandler.votes,
+    ("GET", "/rubric"): LabelHandler.rubric,
     ("GET", "/agreement"): LabelHandler.agreement,
     ("POST", "/label"): LabelHandler.label,
     ("POST", "/undo"): LabelHandler.undo,

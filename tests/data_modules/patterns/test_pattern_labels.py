@@ -35,7 +35,7 @@ def test_passes_and_pairs():
     assert labelled(ROWS, passed=2) == [ROWS[1]]
     assert label_pairs(ROWS) == [("block", "diagonal")]
     assert [row.label for row in unlabelled(ROWS)] == [""] * 4
-    assert (NAME.input, NAME.head_index) == (("mrpc", "val", 3), (2, 11))
+    assert (NAME.input, NAME.head_index) == (("mrpc", "val", 3), ("minilm", 2, 11))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_passes_and_pairs():
         (f"{HEADER}\n", "labels.csv: expected labelled maps, found an empty table."),
         (f"{HEADER}\nminilm,a,mrpc,val,0,1,1,blocks,1\n", "labels.csv:2: expected a label of vertical, diagonal"),
         (f"{HEADER}\nminilm,a,cola,val,0,1,1,block,1\n", "labels.csv:2: expected a task of mrpc"),
-        (f"{HEADER}\nminilm,a,mrpc,dev,0,1,1,block,1\n", "labels.csv:2: expected a split of train, val, found 'dev'."),
+        (f"{HEADER}\nminilm,a,mrpc,dev,0,1,1,block,1\n", "labels.csv:2: expected a split of train, val, test, found 'dev'."),
         (f"{HEADER}\nminilm,a,mrpc,val,x,1,1,block,1\n", "labels.csv:2: expected a whole number in the column example"),
         (f"{HEADER}\nminilm,a,mrpc\n", "labels.csv:2: expected 9 columns, found fewer."),
         (f"{HEADER}\nminilm,a,mrpc,val,0,1,1,block,1,2\n", "labels.csv:2: expected 9 columns, found more."),

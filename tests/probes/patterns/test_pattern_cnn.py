@@ -1,6 +1,7 @@
 """The network: its layers, its independence of padding and batch, its training on synthetic maps, its file."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, writ
 from headscope.data_modules.patterns.synthetic import synthetic_maps
 from headscope.errors import ConfigError, InputError
 from headscope.files import local_path
-from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn
+from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn, soft_cross_entropy
 from headscope.probes.patterns.files import PACKAGED, save_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
 from headscope.probes.patterns.rules import PatternRules
@@ -32,7 +33,7 @@ QUIET = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": 
 def synthetic(count=10, seed=0):
     items = [MapExample(one.weights, one.token_class, CLASSES.index(one.label)) for one in synthetic_maps(count, seed)]
     batch = collate_maps(list(enumerate(items)))
-    gold = {"token_class": batch["token_class"], "label": batch["label"]}
+    gold = {name: batch[name] for name in ("token_class", "label", "votes")}
     return AttentionBatch(batch["mask"], gold, batch["index"], maps=batch["maps"][:, None, None])
 
 
@@ -139,6 +140,19 @@ def test_the_loss_is_the_weighted_mean_of_a_plain_loop():
     weights, labels = module.class_weights.numpy(), batch.gold["label"].flatten().tolist()
     expected = -sum(weights[label] * logs[place, label] for place, label in enumerate(labels)) / weights[labels].sum()
     assert loss == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_soft_labels_share_the_loss_among_their_classes():
+    random = torch.Generator().manual_seed(0)
+    logits, votes = torch.randn(6, 5, generator=random), torch.rand(6, 5, generator=random).softmax(1)
+    weights = torch.rand(5, generator=random)
+    total = weight = 0.0
+    for row, shares in zip(logits.tolist(), votes.tolist(), strict=True):
+        logs = [value - math.log(sum(math.exp(other) for other in row)) for value in row]
+        own = sum(share * float(weights[n]) for n, share in enumerate(shares))
+        total -= own * sum((0.9 * share + 0.1 / 5) * log for share, log in zip(shares, logs, strict=True))
+        weight += own
+    assert float(soft_cross_entropy(logits, votes, weights, 0.1)) == pytest.approx(total / weight, rel=1e-5)
 
 
 CHANGES = ("noise", "strength", "stretch", "drop")
