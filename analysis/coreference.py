@@ -85,11 +85,15 @@ class CoreferenceHeads(DrawsMaps):
         rows = {name: len(COUNTINGS) * self.maps + index for index, name in enumerate(BASELINES)}
         rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
         table: list[Row] = [
-            {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
-            | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
-            | {"low": float(low[row, 0]), "high": float(high[row, 0])}
-            | (self._held_out(row) if row in chosen.values() else NOT_CHOSEN)
-            | {"n": int(count[0])}
+            {
+                "row": name,
+                "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None,
+                **dict(zip(COLUMNS, shares[row].tolist(), strict=True)),
+                "low": float(low[row, 0]),
+                "high": float(high[row, 0]),
+                **(self._held_out(row) if row in chosen.values() else NOT_CHOSEN),
+                "n": int(count[0]),
+            }
             for name, row in rows.items()
         ]
         intervals = [

@@ -132,12 +132,15 @@ def pairs_of_pieces(of_token: np.ndarray, one: int, other: int) -> list[tuple[in
 def dependency_arrays(
     of_token: np.ndarray, governors: Sequence[int], relations: Sequence[str], names: Sequence[str]
 ) -> tuple[list[int], list[int]]:
-    """All pieces of each word with all of its governor, as (dependent, governor, ...), and the relation of each pair."""
+    """All pieces of each word with all of its governor, as (dependent, governor, ...), and the relation of each pair.
+
+    A root, which has no governor, is linked with itself by the relation that says so.
+    """
     pairs, numbers = [], []
     for word, governor in enumerate(governors):
-        if governor < 0:
+        if governor < 0 and relations[word] not in names:
             continue
-        for pair in pairs_of_pieces(of_token, word, governor):
+        for pair in pairs_of_pieces(of_token, word, governor if governor >= 0 else word):
             pairs += pair
             numbers.append(names.index(relations[word]))
     return pairs, numbers

@@ -54,9 +54,14 @@ ROWS = {
         ["layer", "change", "low", "high", "n"],
     ),
     ("pande_sieves", "roles"): (
-        {"role": "delimiter", "heads": 144, "share": 100.0, "mean_score": 10.5, "highest": 100.5, "highest_head": "12-12",
-         "above_permuted": 144, "n": 1000},
-        ["role", "heads", "share", "n", "highest_head"],
+        {"model": "tuned", "role": "question_mark", "kind": "coarse, fine", "heads": 144, "share": 100.0, "mean_score": 10.5,
+         "highest": 100.5, "highest_head": "12-12", "possible": 10.5, "above_permuted": 144, "n": 1000},
+        ["model", "role", "heads", "share", "n", "highest_head"],
+    ),
+    ("pande_sieves", "by_layer"): (
+        {"model": "tuned", "layer": 12, "local": 12, "delimiter": 12, "block": 12, "syntactic": 12, "none": 12,
+         "delimiter_only": 12, "several_fine": 12},
+        ["model", "layer", "local", "delimiter", "block", "syntactic"],
     ),
 }  # fmt: skip
 

@@ -12,7 +12,8 @@ from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED
 from headscope.reports.figures.labels import box_of, free_offset, overlap
 from headscope.reports.figures.patterns import PATTERNS
 from headscope.reports.figures.relations import published_accuracy
-from headscope.reports.figures.roles import BROAD, EMPTY
+from headscope.reports.figures.role_tasks import BROAD
+from headscope.reports.figures.roles import EMPTY, FINE
 from tests.reports.figures import examples
 from tests.reports.figures.drawn import bars, edges, figures, head_rows, lines, one, panels, results, said, texts
 
@@ -308,18 +309,45 @@ def test_the_grid_of_patterns_is_pale_where_the_pattern_is_rare():
     assert [text.get_text() for text in axes.texts] == ["50"] * 3 + ["100"] * 3
 
 
-def test_each_head_is_named_above_the_colours_of_its_roles():
+def test_each_head_is_named_above_nine_cells_one_for_each_fine_role():
     made = drawn(examples.roles, 2, 3)
     (axes,) = panels(made["roles_grid"])
     names = {text.get_text(): text.get_position() for text in axes.texts}
     assert set(names) == {"1-1", "1-2", "1-3", "2-1", "2-2", "2-3"}
-    x, y = names["1-1"]  # has one role, local
-    below = [
-        band for band in axes.patches if band.get_x() < x < band.get_x() + band.get_width() and int(band.get_y()) == int(y)
-    ]
-    assert [to_hex(band.get_facecolor()).upper() for band in below] == [BROAD["local"]]
+    for name, count in {"1-1": 1, "1-3": 3, "2-3": 6}.items():  # of the fine-tuned model
+        x, y = names[name]
+        cells = [
+            cell
+            for cell in axes.patches
+            if abs(cell.get_x() + cell.get_width() / 2 - x) < 0.4 and int(cell.get_y()) == int(y)
+        ]
+        filled = [to_hex(cell.get_facecolor()).upper() for cell in cells]
+        assert filled == [*(colour.upper() for colour in list(FINE.values())[:count]), *[EMPTY.upper()] * (9 - count)]
     assert names["1-3"][0] < names["1-1"][0]  # with three roles it comes first
-    assert EMPTY.upper() not in {to_hex(band.get_facecolor()).upper() for band in axes.patches}
+    assert "after fine-tuning" in said(made["roles_grid"])
+
+
+def test_layers_show_coarse_roles_and_heads_of_several_fine_ones_before_and_after():
+    left, right = panels(drawn(examples.roles, 2, 3)["roles_by_layer"])
+    assert [line.get_ydata().tolist() for line in left.lines] == [[(layer * n) % 3 for layer in (1, 2)] for n in range(4)]
+    assert [line.get_ydata().tolist() for line in right.lines] == [[1, 2], [1, 2]]
+    assert [line.get_label() for line in right.lines] == [
+        "several fine roles, fine-tuned", "several fine roles, pre-trained",
+    ]  # fmt: skip
+
+
+def test_roles_of_tasks_have_a_panel_for_each_and_the_published_mean_beside_the_fine_tuned_alone():
+    made = drawn(examples.role_tasks, 3, 4)
+    (axes,) = panels(made["roles_shares"])
+    published = [line for line in axes.lines if to_hex(line.get_color()).upper() == PUBLISHED.upper()]
+    assert [line.get_ydata()[0] for line in published] == [73.43, 70.9]
+    bars_of_tuned = axes.containers[0]
+    assert [line.get_xdata().mean() for line in published] == pytest.approx(
+        [bars_of_tuned[n].get_x() + bars_of_tuned[n].get_width() / 2 for n in (0, 5)]
+    )
+    for name in ("roles_by_layer", "roles_change"):
+        assert [axes.get_title() for axes in panels(made[name])] == ["QNLI", "QQP", "MRPC", "SST-2"]
+        assert len({axes.get_ylim() for axes in panels(made[name])}) == 1
 
 
 def test_roles_that_go_together_and_their_spread():
@@ -328,8 +356,10 @@ def test_roles_that_go_together_and_their_spread():
     assert [bar.get_height() for bar in counts.patches] == [90, 39, 38, 37, 36]
     black = [line for line in dots.lines if line.get_color() == "black"]
     assert [len(line.get_ydata()) for line in black] == [0, 1, 2, 3, 4]
-    assert legend_texts(made["roles_distributions"]) == ["mean of all scores, 3.42", "threshold tau, 3"]
-    assert "head 2-1, [CLS]" in texts(made["roles_distributions"])
+    assert legend_texts(made["roles_distributions"]) == [
+        "mean of all scores, 3.42", "threshold tau, 3", "mean of this head, 3.20",
+    ]  # fmt: skip
+    assert "head 2-1, [CLS]: above tau, p = 0.21" in texts(made["roles_distributions"])
     assert {"100", "1000"} <= set(texts(made["roles_distributions"]))
     assert legend_texts(made["roles_tau"]) == [*BROAD, "this run, 3"]
     first = panels(made["roles_change"])[0].patches
