@@ -23,7 +23,7 @@ from headscope.processes import progress
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "articles"
 MASKINGS = {"bert": (0.8, 0.1), "all": (1.0, 0.0)}  # shares of [MASK] and of random tokens; the rest stays as it is
-DRAWN_TOKENS = range(12, 49)  # of a segment whose maps can be drawn
+DRAWN_TOKENS = range(12, 73)  # of a segment whose maps can be drawn
 
 
 class SegmentDataModule(AttentionDataModule):

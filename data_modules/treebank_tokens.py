@@ -9,7 +9,7 @@ from headscope.contracts import Facts
 from headscope.data_modules.batches.examples import Encoded, Example, Split
 from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.conllu import Sentence
-from headscope.data_modules.readers.features import LINKS, special_features, word_features, word_links
+from headscope.data_modules.readers.features import LINKS, sentence_features, special_features, word_links
 from headscope.data_modules.readers.parser import dependency_arrays, pairs_of_pieces
 from headscope.data_modules.readers.word_types import WordTypes
 from headscope.data_modules.treebank import TreebankDataModule
@@ -26,11 +26,11 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         example = super()._example(sentence, number)
-        words = zip(sentence.words, sentence.upos, sentence.relations, strict=True)
         governors = [governor - 1 for governor in sentence.governors]
         links = word_links(sentence.upos, sentence.relations, governors)
         flat = {name: np.array(pairs, dtype=np.int16).reshape(-1) for name, pairs in links.items()}
-        features = np.array([word_features(*word) for word in words], dtype=np.int16)
+        found = sentence_features(sentence.words, sentence.upos, sentence.relations, governors)
+        features = np.array(found, dtype=np.int16)
         return Example(example.words, {**example.gold, "features": features, **flat})
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:

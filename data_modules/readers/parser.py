@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from transformers import BatchEncoding
 
-from headscope.data_modules.readers.features import LINKS, word_features, word_links
+from headscope.data_modules.readers.features import LINKS, sentence_features, word_links
 from headscope.data_modules.readers.mentions import Word
 from headscope.errors import ConfigError
 from headscope.files import files_sha256, once
@@ -43,7 +43,7 @@ class Parser:
             yield ParsedText(
                 starts=np.array([token.idx for token in document]),
                 ends=np.array([token.idx + len(token.text) for token in document]),
-                features=[word_features(token.text, token.pos_, token.dep_) for token in document],
+                features=sentence_features([token.text for token in document], upos, relations, governors),
                 links=word_links(upos, relations, governors),
                 governors=governors,
                 relations=relations,

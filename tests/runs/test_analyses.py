@@ -17,7 +17,7 @@ def head_rows(folder):
 @pytest.mark.parametrize(
     ("experiment", "figures"),
     [
-        ("clark_clusters", {"clusters", "surface_attention", "surface_entropy", "heads_entropy", "example_heads"}),
+        ("clark_clusters", {"clusters", "surface_attention", "surface_entropy", "heads_entropy"}),
         ("clark_relations", {"relation_heads", "relation_all", "relation_det", "lines_det"}),
         ("clark_coreference", {"coreference", "heads_coreference_all", "coreference_lines_1"}),
     ],

@@ -22,12 +22,13 @@ ROWS = {
     ),
     ("kovaleva_features", "features"): (
         {"quantity": "attention to negation", "layer": "12, the last", "mean": 0.5, "tuned_mean": 0.5, "change": -0.5,
-         "highest_head": "12-12", "n": 3668},
+         "highest_head": "12-12", "n": 3668, "diagonal_correlation": -0.5},
         ["quantity", "layer", "mean", "n", "highest_head"],
     ),
     ("kovaleva_frames", "marked"): (
-        {"head": "12-12", "direction": "element_to_target", "score": 0.2, "low": 0.1, "high": 0.3, "n": 4730},
-        ["head", "direction", "score", "n", "low", "high"],
+        {"head": "12-12", "direction": "element_to_target", "score": 0.2, "low": 0.1, "high": 0.3, "n": 4730,
+         "p_holm": 0.5, "finding": "yes"},
+        ["head", "direction", "score", "p_holm", "n"],
     ),
     ("kovaleva_patterns_task", "patterns_by_layer"): (
         {"model": "tuned", "layer": "all", "vertical": 100.0, "diagonal": 100.0, "vertical_diagonal": 100.0, "block": 100.0,
@@ -40,14 +41,19 @@ ROWS = {
         ["task", "model", "heterogeneous", "heterogeneous, published bound", "n"],
     ),
     ("kovaleva_disable_heads", "best_and_worst"): (
-        {"disabled": "12-12", "score": 100.0, "change": -100.0, "low": -100.0, "high": 100.0, "n": 40430,
+        {"task": None, "disabled": "12-12", "score": 100.0, "change": -100.0, "low": -100.0, "high": 100.0, "n": 40430,
          "deviation_over_checkpoints": 10.0},
         ["disabled", "change", "low", "high", "n", "score"],
     ),
     ("kovaleva_disable_heads", "sweep"): (
-        {"units": "layers", "how": "uniform", "metric": "accuracy", "baseline": 100.0, "n": 40430, "checkpoints": 5,
-         "importance_rank_correlation": -0.5, "path": "one full pass each"},
+        {"task": None, "units": "layers", "how": "uniform", "metric": "accuracy", "baseline": 100.0, "n": 40430,
+         "checkpoints": 5, "importance_rank_correlation": -0.5, "path": "one full pass each"},
         ["units", "how", "metric", "baseline", "n"],
+    ),
+    ("kovaleva_disable_heads", "gains"): (
+        {"task": "mrpc", "row": "heads that gain beyond their interval", "change": -100.0, "published": "-0.2 at most",
+         "disabled": "144 of 144", "low": -100.0, "high": 100.0, "n": 40430},
+        ["task", "row", "change", "published", "n"],
     ),
     ("kovaleva_disable_layers", "layers"): (
         {"layer": 12, "change": -100.0, "low": -100.0, "high": 100.0, "n": 40430},

@@ -16,6 +16,7 @@ from headscope.reports.figures.role_tasks import BROAD
 from headscope.reports.figures.roles import EMPTY, FINE
 from tests.reports.figures import examples
 from tests.reports.figures.drawn import bars, edges, figures, head_rows, lines, one, panels, results, said, texts
+from tests.reports.figures.examples import SHARES
 
 
 def drawn(make, layers=2, width=3, page=183, change=None):
@@ -81,7 +82,12 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
 
 
 def test_frames_mark_target_and_element():
-    figure = only(examples.frames)
+    figure, row = drawn(examples.frames).values()
+    (axes,) = panels(row)
+    weights = [bar.get_width() for bar in axes.patches]
+    example = examples.frames(2, 3)[1]["drawings"]["example_maps"][0]
+    assert weights == pytest.approx(example["attention"][8])  # the only token of the target
+    assert [n for n, bar in enumerate(axes.patches) if to_hex(bar.get_facecolor()).upper() == COLOURS[0]] == [2, 10]
     (axes,) = panels(figure)
     framed = {(box.get_x() + 0.5, box.get_y() + 0.5): to_hex(box.get_edgecolor()).upper() for box in axes.patches}
     target, element = COLOURS[1], COLOURS[0]
@@ -154,7 +160,7 @@ def test_features_are_on_one_scale_in_both_models_and_special_tokens_apart():
     assert [axes.get_title() for axes in panels(made["features_special_attention_to"])] == ["to [CLS]", "to [SEP]"]
     change = panels(made["features_change_attention_to"])[0].images[0]
     assert change.get_clim()[0] == -change.get_clim()[1]
-    assert "The differences have no intervals: none is tested." in said(made["features_change_attention_to"])
+    assert "The intervals of the differences are in heads.csv; none is tested." in said(made["features_change_attention_to"])
     assert "from verb to subject" in texts(made["features_verb_subject"])
     assert "last layer" not in said(words)
 
@@ -292,7 +298,9 @@ def test_patterns_stack_to_the_whole_in_every_panel():
     assert {round(sum(bar.get_height() for bar in axes.patches if round(bar.get_x() + 0.42) == n)) for n in range(14)} == {
         100
     }
-    assert [line.get_ydata()[0] for line in axes.lines] == [61] * 7
+    not_sure, *bounds = sorted(axes.lines, key=lambda line: line.get_marker() != "D")
+    assert list(not_sure.get_ydata()) == [SHARES["abstained"]] * 14
+    assert [line.get_ydata()[0] for line in bounds] == [61] * 7
     assert "published bound" in legend_texts(made["patterns_by_task"])
     titles = [axes.get_title() for axes in panels(made["patterns_by_layer"])]
     assert titles[:3] == ["MRPC, pre-trained", "MRPC, fine-tuned", "STS-B, pre-trained"]
