@@ -70,6 +70,8 @@ def own_data(experiment, folder, encoder):
     if experiment == "clark_relations":
         file = treebank(folder / "both.conllu", RELATIONS)
         overrides = [*SHORT, f"data.test={file}", "analyses.relations.min_count=1", "analyses.relations.replicates=20"]
+    if experiment == "kovaleva_patterns_task":
+        overrides.append(f"tuned.name={encoder}")  # whose figure it is
     if experiment == "clark_gradients":
         encoder = masked_language_model(folder / "mlm", encoder)
     return overrides if experiment == "pattern_fold" else [*overrides, f"encoder.name={encoder}"]
