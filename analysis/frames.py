@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headscope.analysis.base import DrawsMaps, flat_maps
 from headscope.analysis.links import largest, link_attention, link_ends
-from headscope.analysis.statistics import interval, poisson_weights, require_replicates
+from headscope.analysis.statistics import holm, interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import require_least
 
 SECTION = Section("frames", "frame semantics")
+LEVEL = 0.05
 DIRECTIONS = ("target_to_element", "element_to_target")
 QUANTITIES = {
     "target_to_element": Quantity(
@@ -38,27 +39,40 @@ QUANTITIES = {
 class FrameHeads(DrawsMaps):
     """Per input the largest attention among the linked token pairs; averaged over inputs.
 
-    The heads above a percentile are marked where there are at least `min_count` inputs: of fewer, they are chance.
+    The heads above a percentile are marked where there are at least `min_count` inputs: of fewer, they are chance. That
+    marks some whatever they do, so that every head is also tested against pairs of words at the same distances in the same
+    sentences that carry no link: one is drawn in the place of each link, `permutations` times.
     """
 
     kind = "frames"
     total: Tensor
+    null_total: Tensor
+    untested: Tensor
     inputs: Tensor
     resampled_total: Tensor
     resampled_inputs: Tensor
 
     def __init__(
-        self, facts: Facts, percentile: float = 99.0, min_count: int = 30, replicates: int = 500, seed: int = 0
+        self,
+        facts: Facts,
+        percentile: float = 99.0,
+        min_count: int = 30,
+        replicates: int = 500,
+        permutations: int = 9999,
+        seed: int = 0,
     ) -> None:
         super().__init__(facts)
         self.min_count = require_least("analyses.frames.min_count", min_count)
         self.percentile, self.replicates, self.seed = percentile, require_replicates(replicates), seed
+        self.permutations = require_least("analyses.frames.permutations", permutations)
         self.filters = facts.filters
         maps = self.layers * self.heads
         self.add_sum("total", len(DIRECTIONS), maps)
         self.add_sum("inputs")
         self.add_sum("resampled_total", replicates, len(DIRECTIONS) * maps)
         self.add_sum("resampled_inputs", replicates)
+        self.add_sum("null_total", permutations, len(DIRECTIONS), maps)
+        self.add_sum("untested")
         self.keep_maps_of(facts.drawn, [len(one.tokens) for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
@@ -68,12 +82,32 @@ class FrameHeads(DrawsMaps):
         self.inputs += len(values)
         self.resampled_total += weights @ values.flatten(1)
         self.resampled_inputs += weights.sum(1)
+        self._count_null(batch)
         self.keep_maps(batch)
+
+    def _count_null(self, batch: AttentionBatch) -> None:
+        """What words at the same distances get that carry no link; what is drawn depends on seed and input alone."""
+        for maps, links, inside, index in zip(
+            flat_maps(batch), batch.gold["links"], batch.gold["inside"] == 1, batch.input_index.tolist(), strict=True
+        ):
+            pairs = links[links >= 0].unflatten(0, (-1, 2))
+            drawn, same = null_pairs(pairs, inside, self.permutations, [self.seed, index])
+            self.untested += same
+            start, end = drawn.unbind(-1)  # (permutation, link)
+            for direction, (one, other) in enumerate(((start, end), (end, start))):
+                self.null_total[:, direction] += maps[:, one, other].amax(-1).T.double()
+
+    def _p_values(self, means: Tensor) -> list[list[float]]:
+        """Of each direction and head, corrected by Holm over all of both: how often chance pairs get as much."""
+        above = (self.null_total.cpu() / self.inputs.cpu() >= means - 1e-12).sum(0)
+        p = ((above + 1) / (self.permutations + 1)).flatten().tolist()
+        corrected = holm(p)
+        return [corrected[part] for part in self.map_slices(len(DIRECTIONS))]
 
     def compute(self) -> Findings:
         means = (self.total / self.inputs).cpu()
         low, high = interval(self.resampled_total, self.resampled_inputs[:, None])
-        inputs = int(self.inputs)
+        inputs, p_values = int(self.inputs), self._p_values(means)
         marks = np.percentile(means.numpy(), self.percentile, axis=1)
         rows = [
             {
@@ -82,6 +116,8 @@ class FrameHeads(DrawsMaps):
                 "score": float(means[d, index]),
                 "low": float(low[part][index]),
                 "high": float(high[part][index]),
+                "p_holm": p_values[d][index],
+                "finding": "yes" if p_values[d][index] < LEVEL else "no",
                 "n": inputs,
             }
             for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
@@ -91,7 +127,8 @@ class FrameHeads(DrawsMaps):
         rows.sort(key=lambda row: -row["score"])
         return Findings(
             metrics={f"highest_{direction}": float(means[d].max()) for d, direction in enumerate(DIRECTIONS)}
-            | {"marked_heads": len({row["head"] for row in rows})},
+            | {"marked_heads": len({row["head"] for row in rows})}
+            | {"heads_above_chance": sum(min(p) < LEVEL for p in zip(*p_values, strict=True))},
             tables={
                 "marked": rows,
                 "filters": [{"targets": reason, "removed": count} for reason, count in self.filters.items()]
@@ -104,10 +141,11 @@ class FrameHeads(DrawsMaps):
                     n=self.grid(self.inputs.expand(self.layers * self.heads)),
                     low=self.grid(low[part]),
                     high=self.grid(high[part]),
+                    p=self.grid(np.array(p_values[d])),
                 )
                 for d, (direction, part) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True))
             ),
-            notes={"marked": [self._what_is_marked(rows)]},
+            notes={"marked": [self._what_is_marked(rows), *self._what_is_found(rows)]},
             drawings={"example_maps": self._example_maps({row["head"] for row in rows})},
         )
 
@@ -116,6 +154,17 @@ class FrameHeads(DrawsMaps):
         if rows:
             return f"marked: above the {self.percentile:g}th percentile of all heads, of {least}"
         return f"no head is marked: that asks for {least}, found {int(self.inputs)}"
+
+    def _what_is_found(self, rows: Sequence[Row]) -> list[str]:
+        if not rows:
+            return []
+        told = (
+            "a percentile marks heads whatever they do; a finding beats pairs of words at the same distances without a link"
+        )
+        lines = [f"{told} (p, corrected by Holm over all heads and both directions, below {LEVEL:g})"]
+        if self.untested:
+            lines.append(f"links without any such pair, which stand for themselves in the test: {int(self.untested)}")
+        return lines
 
     def _example_maps(self, heads: set[str]) -> list[Row]:
         """The first input's map of each marked head."""
@@ -131,6 +180,22 @@ class FrameHeads(DrawsMaps):
             }
             for name in sorted(heads)
         ]
+
+
+def null_pairs(
+    pairs: Int[Tensor, "link 2"], inside: Bool[Tensor, "token"], permutations: int, seed: Sequence[int]
+) -> tuple[Int[Tensor, "permutation link 2"], int]:
+    """For each link pairs of tokens of the text at the same distance that are no link, drawn at random; and how many links
+    have none, and stand for themselves."""
+    linked, words = {(a, b) for a, b in pairs.tolist()}, inside.nonzero().flatten().tolist()
+    there, draw, same, columns = set(words), np.random.default_rng(list(seed)), 0, []
+    for start, end in pairs.tolist():
+        steps = [(one, one + end - start) for one in words]
+        others = [pair for pair in steps if pair[1] in there and pair not in linked and pair[::-1] not in linked]
+        same += not others
+        candidates = torch.tensor(others or [(start, end)], device=pairs.device)
+        columns.append(candidates[torch.from_numpy(draw.integers(len(candidates), size=permutations)).to(pairs.device)])
+    return torch.stack(columns, 1), same
 
 
 def frame_values(maps: Float[Tensor, "batch map token token"], links: Tensor) -> Float[Tensor, "batch direction map"]:

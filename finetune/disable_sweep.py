@@ -4,13 +4,14 @@ import hashlib
 import logging
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -24,7 +25,7 @@ from headscope.files import appears_whole
 from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.glue_scores import predicted
-from headscope.finetune.head_mask import WAYS
+from headscope.finetune.head_mask import WAYS, disabled, heads_of_layers
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.weighted_scores import main_score, resampled
 
@@ -35,6 +36,7 @@ SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either
 CHANCE = (100 - (LEVEL[1] - LEVEL[0])) / 100  # of the units that make no difference, the share whose interval excludes 0
 
 
+CHOSEN = "the best is chosen among all on these same inputs, so that chance alone makes it gain"
 SECTION = Section("ablation", "disabling heads")
 CHANGE = Quantity(
     "change_without_head",
@@ -71,6 +73,7 @@ class DisableSweep(pl.LightningModule):
         importance: bool | None = None,
         replicates: int = 1000,
         seed: int = 0,
+        disable: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
         require_choice("module.units", units, UNITS)
@@ -80,6 +83,13 @@ class DisableSweep(pl.LightningModule):
         self.task, self.folder = require_task(facts), Path(folder)
         self.layers, self.heads, self.layout = facts.layers, facts.heads, facts.layout
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
+        self.sets = [list(layers) for layers in disable]
+        if self.sets and units != "layers":
+            raise ConfigError(f"module.disable={self.sets}: sets of layers, so with module.units=layers, not {units}.")
+        for layers in self.sets:
+            heads_of_layers(layers, self.layers, self.heads)
+            if not layers:
+                raise ConfigError("module.disable=[[]]: expected the layers that are disabled together, such as [[1,2]].")
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
         self.importance = units == "heads" if importance is None else importance
@@ -89,7 +99,7 @@ class DisableSweep(pl.LightningModule):
         named = [ModelFiles(spec) for spec in (encoder, *map(encoder.at, checkpoints))]
         different = {(files.folder, files.change): files for files in named}.values()
         self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
-        self.identity = f"{units} {how} {self.importance} {[files.checksum() for files in different]}"
+        self.identity = f"{units} {self.sets or ''} {how} {self.importance} {[files.checksum() for files in different]}"
         self.seen = PerInput("labels", "outputs", "importance")
         self.found: dict[str, Any] = {}
 
@@ -113,7 +123,7 @@ class DisableSweep(pl.LightningModule):
     def _nothing(self) -> dict[str, Tensor]:
         """What an idle process computes; models refuse a batch of none."""
         heads = self.layers * self.heads
-        units = heads if self.units == "heads" else self.layers
+        units = heads if self.units == "heads" else len(self.sets) or self.layers
         return {
             "outputs": torch.zeros(0, len(self.models), 1 + units, self.task.outputs, device=self.device),
             "importance": torch.zeros(0, heads if self.importance else 0, device=self.device),
@@ -123,7 +133,10 @@ class DisableSweep(pl.LightningModule):
         labels, inputs = batch.gold["label"].squeeze(1), batch.encoder_inputs
         outputs, importance = [], []
         for model in self._each():
-            changed = UNITS[self.units](model, inputs, self.how).flatten(0, -3)
+            if self.sets:
+                changed = without_layers(model, inputs, self.how, self.sets)
+            else:
+                changed = UNITS[self.units](model, inputs, self.how).flatten(0, -3)
             outputs.append(torch.cat([model(**inputs).logits[None], changed]).float())
             if self.importance:
                 importance.append(head_importance(model, inputs, labels, self.task).flatten(1))
@@ -151,6 +164,7 @@ class DisableSweep(pl.LightningModule):
             "changes": changes,
             "low": low,
             "high": high,
+            "mean": [float(changes.mean()), *map(float, np.percentile(drawn_changes.mean(0), LEVEL))],
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
@@ -164,6 +178,8 @@ class DisableSweep(pl.LightningModule):
             "baseline": found["baseline"],
             "best_change": float(found["changes"].max()),
             "worst_change": float(found["changes"].min()),
+            "mean_change": float(found["changes"].mean()),
+            "share_that_gains": 100 * float((found["changes"] > 0).mean()),
         }
         if found["importance"] is not None and np.ptp(found["changes"]) > 0:
             ranks: Any = spearmanr(found["importance"], -found["changes"])
@@ -188,11 +204,39 @@ class DisableSweep(pl.LightningModule):
         rows.sort(key=lambda row: -row["change"])
         differing = [row for row in rows if row["low"] > 0 or row["high"] < 0]
         ends = differing if len(differing) <= 2 * SHOWN_ENDS else differing[:SHOWN_ENDS] + differing[-SHOWN_ENDS:]
-        tables = {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
+        tables = {"gains": self._gains(rows), "disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
         note = [how_many_differ(len(differing), len(rows), self.units)]
         if self.units == "layers":
-            return Findings(tables={**tables, "layers": self._layers()}, notes={"best_and_worst": note, "layers": note})
-        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note})
+            tables |= {} if self.sets else {"layers": self._layers()}
+            return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
+        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note, "gains": [CHOSEN]})
+
+    def _gains(self, rows: Sequence[Row]) -> list[Row]:
+        """What the paper tells of all units: the best, the mean of all, and how many gain; of layers, the first too."""
+        found, unit = self.found, self.units.removesuffix("s")
+        mean, low, high = found["mean"]
+        ends = {"n": found["examples"]}
+        gaining = [row for row in rows if row["change"] > 0]
+        first = [row for row in rows if row["disabled"] == "layer 1"] if self.units == "layers" else []
+        return [
+            {
+                "row": f"best {unit}",
+                "disabled": rows[0]["disabled"],
+                **{k: rows[0][k] for k in ("change", "low", "high")},
+                **ends,
+            },
+            *(
+                {"row": "layer 1", "disabled": "layer 1", **{k: one[k] for k in ("change", "low", "high")}, **ends}
+                for one in first
+            ),
+            {"row": f"mean over all {self.units}", "disabled": "each", "change": mean, "low": low, "high": high, **ends},
+            {"row": f"{self.units} that gain", "disabled": f"{len(gaining)} of {len(rows)}", **ends},
+            {
+                "row": f"{self.units} that gain beyond their interval",
+                "disabled": f"{sum(row['low'] > 0 for row in gaining)} of {len(rows)}",
+                **ends,
+            },
+        ]
 
     def _facts(self) -> Row:
         return {
@@ -207,6 +251,8 @@ class DisableSweep(pl.LightningModule):
         }
 
     def _name(self, index: int) -> str:
+        if self.sets:
+            return f"layer{'s' * (len(self.sets[index]) > 1)} {', '.join(map(str, self.sets[index]))}"
         return head_at(index, self.heads) if self.units == "heads" else f"layer {index + 1}"
 
     def _layers(self) -> list[Row]:
@@ -229,6 +275,18 @@ class DisableSweep(pl.LightningModule):
         )
         if self.found["importance"] is not None:
             yield HeadValues(IMPORTANCE, self.found["importance"].reshape(shape).tolist())
+
+
+def without_layers(
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], how: str, sets: Sequence[Sequence[int]]
+) -> Float[Tensor, "set batch output"]:
+    """The logits with all heads of several layers disabled together, for each set of layers."""
+    rows = []
+    for layers in sets:
+        heads = heads_of_layers(layers, model.config.num_hidden_layers, model.config.num_attention_heads)
+        with disabled(model, heads, how):
+            rows.append(model(**inputs).logits)
+    return torch.stack(rows)
 
 
 def how_many_differ(count: int, of: int, units: str) -> str:

@@ -126,6 +126,8 @@ def test_features_of_a_causal_model(causal_batch, gold, facts):
 def plain(name, grid, length, gold, b):
     """A quantity of one input and head by its definition; None where the input has it not."""
     features = gold["features"][b].tolist()
+    if name == "near_diagonal":
+        return sum(grid[q][k] for q in range(length) for k in (q - 1, q) if k >= 0) / length
     if name.startswith(("attention_to_", "cls_to_")):
         bit = 1 << FEATURES.index(name.rpartition("to_")[2])
         tokens = [t for t in range(length) if features[t] & bit]
