@@ -1,6 +1,7 @@
 """Attention patterns in pictures: how good the classifier is, and which pattern each head and layer shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -117,23 +118,22 @@ def examples(results: RunResults, rows: Sequence[Row]) -> Sheet:
     families = list(dict.fromkeys(row["family"] for row in rows))
     names = list(PATTERNS)[:-1]
     note = "Held-out maps that all labellers and the network call so. Ticks: special tokens. Shade: root of the weight."
-    cell = page_width(results) / (len(names) + 0.6)
-    drawn = sheet(results, "Attention patterns", page_width(results), 8 + (cell + 3) * len(families), [note])
-    grid = drawn.body.subplots(len(families), len(names), squeeze=False)
+    cell = min(34.0, (page_width(results) - 10) / len(families) - 2)
+    drawn = sheet(results, "Attention patterns", 10 + (cell + 2) * len(families), 8 + (cell + 6) * len(names), [note])
+    grid = drawn.body.subplots(len(names), len(families), squeeze=False)
     found = {(row["family"], row["class"]): row for row in rows}
-    for y, family in enumerate(families):
-        for x, name in enumerate(names):
-            axes, row = grid[y, x], found.get((family, name))
-            axes.set_xticks([] if row is None else row["special"], labels=[])
-            axes.set_yticks([] if row is None else row["special"], labels=[])
-            axes.set_title(readable(name) if y == 0 else "")
-            if x == 0:
-                axes.set_ylabel(family)
-            if row is None:
-                axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, fontsize=SMALL)
-            else:
-                axes.imshow(row["levels"], cmap="magma", vmin=0, interpolation="none")
-                axes.set_xlabel(f"{row['encoder']} {row['head']}", fontsize=SMALL)
+    for (y, name), (x, family) in product(enumerate(names), enumerate(families)):
+        axes, row = grid[y, x], found.get((family, name))
+        axes.set_xticks([] if row is None else row["special"], labels=[])
+        axes.set_yticks([] if row is None else row["special"], labels=[])
+        axes.set_title(family if y == 0 else "")
+        axes.set_ylabel(readable(name) if x == 0 else "", fontsize=SMALL)
+        if row is None:
+            axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, fontsize=SMALL)
+        else:
+            axes.imshow(row["levels"], cmap="magma", vmin=0, interpolation="none")
+            state = row["encoder"].removeprefix(family).lstrip("+")
+            axes.set_xlabel(f"{state} {row['head']}".strip(), fontsize=SMALL)
     return drawn
 
 

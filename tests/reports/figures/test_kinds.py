@@ -292,6 +292,21 @@ def test_the_confusion_matrix_has_counts_in_cells_and_shares_as_colours():
     assert [tuple(point) for point in points.get_offsets()] == [(n / 10, n / 11) for n in range(3, 11)]
 
 
+def test_transfer_has_a_bar_for_each_encoder_and_a_point_for_each_class_that_it_shows():
+    (axes,) = panels(drawn(examples.classifier)["transfer"])
+    assert [bar.get_width() for bar in axes.patches] == [0.87, 0.8, 0.8, 0.8]
+    assert len(axes.collections) == 5 + 3 * 4
+    assert [label.get_text() for label in axes.get_yticklabels()][1:3] == ["minilm (500 maps)", "e5-small (500 maps)"]
+
+
+def test_examples_are_a_map_of_each_class_from_each_encoder():
+    figure = drawn(examples.classifier)["examples"]
+    assert sum(bool(axes.images) for axes in panels(figure)) == 13
+    assert texts(figure).count("none") == 2
+    assert [axes.get_title() for axes in panels(figure)][:3] == ["e5-small", "minilm", "mpnet"]
+    assert [axes.get_ylabel() for axes in panels(figure)][::3][:3] == ["vertical", "diagonal", "vertical + diagonal"]
+
+
 def test_patterns_stack_to_the_whole_in_every_panel():
     made = drawn(examples.pattern_tasks, 6)
     (axes,) = panels(made["patterns_by_task"])
