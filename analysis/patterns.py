@@ -13,12 +13,14 @@ from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValue
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES, one_class_notes
 from headscope.errors import ConfigError, InputError
+from headscope.layout import Layout
 
 SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
 TUNED = "tuned_"
 BOUND = "test/tuned_heterogeneous"
 OUTCOMES = (*CLASSES, ABSTAINED)
+CAUSAL = "the classifier learnt from maps of encoders; those of this causal model have nothing above the diagonal"
 
 
 class PatternShares(Analysis):
@@ -45,6 +47,7 @@ class PatternShares(Analysis):
         self.classifier, self.confidence = classifier.eval().requires_grad_(False), confidence
         self.replicates, self.seed = require_replicates(replicates), seed
         self.models = ("", TUNED) if facts.tuned else ("",)
+        self.strange = [CAUSAL] if facts.layout.causal else []
         maps = self.layers * self.heads
         self.add_sum("counts", len(self.models), len(OUTCOMES), maps)
         self.add_sum("sure", len(self.models), maps)
@@ -109,7 +112,7 @@ class PatternShares(Analysis):
             },
             tables={"patterns_by_layer": rows},
             heads=by_name(heads),
-            notes={"patterns_by_layer": uniform_notes([row for row in rows if row["layer"] == "all"])},
+            notes={"patterns_by_layer": [*self.strange, *uniform_notes([row for row in rows if row["layer"] == "all"])]},
         )
 
 
@@ -173,12 +176,13 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
         for row in whole
     ]
     names = {"model": "", "tuned": "tuned "}
+    strange = [CAUSAL] if any(Layout.from_json(part.results.provenance.layout).causal for part in parts) else []
     meanings = {name: quantity for part in parts for name, quantity in part.results.quantities.items()}
     return Findings(
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
-        notes=dict.fromkeys(("summary", "patterns_by_layer"), uniform_notes(rows)),
+        notes=dict.fromkeys(("summary", "patterns_by_layer"), [*strange, *uniform_notes(rows)]),
     )
 
 

@@ -30,7 +30,7 @@ THIRDS = ("first", "middle", "last")
 INTERVALS = "Lines on the bars are 95 % intervals over inputs."
 SHARES = {
     "share_delimiter": "delimiter", "share_local": "local", "share_syntactic": "syntactic", "share_block": "block",
-    "share_none": "none of the four", "syntactic_that_are_local": "syntactic heads\nthat are local",
+    "share_none": "none of\nthe four", "syntactic_that_are_local": "syntactic\nthat are\nlocal",
 }  # fmt: skip
 
 

@@ -9,13 +9,15 @@ from tests.runs.conftest import composed
 ROWS = {
     ("clark_relations", "relation_heads"): (
         {"relation": "nmod:poss", "head": "12-12", "direction": "dependent_to_head", "accuracy": 100.0, "low": 100.0,
-         "high": 100.0, "held_out": 100.0, "offset": -2, "baseline": 100.0, "p": 0.5, "p_holm": 0.5, "n": 25094,
+         "high": 100.0, "held_out": 100.0, "held_out_low": 100.0, "held_out_high": 100.0,
+         "offset": -2, "baseline": 100.0, "p": 0.5, "p_holm": 0.5, "n": 25094,
          "published": "dobj 8-10 86.8 (40.0, -2)"},
         ["relation", "head", "accuracy", "baseline", "n", "published"],
     ),
     ("clark_coreference", "coreference"): (
         {"row": "best head, among all words", "head": "12-12", "all": 100.0, "pronoun": 100.0, "proper": 100.0,
-         "nominal": 100.0, "low": 100.0, "high": 100.0, "held_out": 100.0, "n": 2500, "published": "5-4 65 (64/73/58)"},
+         "nominal": 100.0, "low": 100.0, "high": 100.0, "held_out": 100.0, "held_out_low": 100.0, "held_out_high": 100.0,
+         "p": 0.5, "p_holm": 0.5, "n": 2500, "published": "5-4 65 (64/73/58)"},
         ["row", "head", "all", "n", "published"],
     ),
     ("kovaleva_features", "features"): (

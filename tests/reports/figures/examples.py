@@ -15,7 +15,7 @@ from headscope.reports.figures.relations import attention_lines, relation_chart,
 from headscope.reports.figures.role_tasks import BROAD
 from headscope.reports.figures.role_tasks import SHARES as ROLE_SHARES
 from headscope.reports.figures.roles import FINE, role_figures
-from headscope.reports.figures.surface import importance_by_layer, surface_by_layer
+from headscope.reports.figures.surface import example_heads, importance_by_layer, surface_by_layer
 from headscope.reports.figures.sweeps import parallel_coordinates
 from tests.reports.figures.drawn import head_rows, quantity, results
 
@@ -41,8 +41,19 @@ def grids(layers, width):
 
 
 def surface(layers, width):
-    names = [*MOSTLY.values(), "attention_to_current", "sep_to_sep", "entropy", "cls_entropy"]
-    return surface_by_layer, {}, head_rows(names, layers, width, wave), {}
+    names = [*MOSTLY.values(), "attention_to_current", "sep_to_sep", "others_to_sep", "entropy", "cls_entropy"]
+    uniform = [{"quantity": "attention_to_sep", "uniform": 0.016}, {"quantity": "entropy", "uniform": 0.9}]
+    return surface_by_layer, {"tables": {"uniform": uniform}}, head_rows(names, layers, width, wave), {}
+
+
+def kinds_of_heads(layers, width):
+    words = ["[CLS]", *WORDS, "[SEP]"]
+    weights = [[wave(row, column) / 9 for column in range(len(words))] for row in range(len(words))]
+    found = [
+        {"what": what, "head": f"{layers}-{width}", "value": 0.9, "words": words, "attention": weights}
+        for what in ("broad", "next token", "[SEP]", "periods and commas")
+    ]
+    return example_heads, {"drawings": {"example_heads": found}}, [], {}
 
 
 def importance(layers, width):
@@ -62,7 +73,8 @@ def clusters(layers, width):
 def relation_table(layers, width):
     return [
         {"relation": name, "head": f"{layers}-{width - n}", "direction": "dependent_to_head", "accuracy": 80.0 - 9 * n,
-         "low": 75.0 - 9 * n, "high": 84.0 - 9 * n, "baseline": 50.0 - 8 * n, "offset": 1, "n": 1200,
+         "held_out": 79.0 - 9 * n,
+         "held_out_low": 75.0 - 9 * n, "held_out_high": 84.0 - 9 * n, "baseline": 50.0 - 8 * n, "offset": 1, "n": 1200,
          "published": "dobj 8-10 86.8 (40.0, -2)" if n == 2 else None}
         for n, name in enumerate(RELATIONS)
     ]  # fmt: skip
@@ -281,8 +293,9 @@ def jobs(layers, width):
 
 
 EXAMPLES = [
-    grids, surface, importance, clusters, chart, relations, sentence, frames, coreference, disabled, disabled_layers,
-    features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table, starts, jobs,
+    grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
+    disabled_layers, features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table,
+    starts, jobs,
 ]  # fmt: skip
 
 

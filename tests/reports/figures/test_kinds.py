@@ -46,13 +46,14 @@ def below_the_data(figure):
 def test_the_chart_of_relations_has_head_offset_and_published():
     figure = only(examples.chart, 12, 12)
     (axes,) = panels(figure)
-    intervals, best, offsets, published = axes.collections
+    *intervals, best, offsets, held_out, published = axes.collections
     assert [tuple(point) for point in best.get_offsets()] == [(80 - 9 * n, n) for n in range(6)]
     assert [tuple(point) for point in offsets.get_offsets()] == [(50 - 8 * n, n) for n in range(6)]
     assert [tuple(point) for point in published.get_offsets()] == [(86.8, 2)]
-    assert intervals.get_segments()[0].tolist() == [[75, 0], [84, 0]]
+    assert intervals[0].get_segments()[0].tolist() == [[75, 0], [84, 0]]
+    assert [tuple(point) for point in held_out.get_offsets()] == [(79 - 9 * n, n) for n in range(6)]
     assert [label.get_text() for label in axes.get_yticklabels()][2] == "nmod:poss (1,200)   12-10"
-    assert legend_texts(figure) == ["best head", "best fixed offset", "published best head"]
+    assert legend_texts(figure) == ["best head", "best fixed offset", "head chosen on the other half", "published best head"]
     assert below_the_data(figure)
 
 
@@ -71,7 +72,7 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
     weights = examples.attention()
     other = next(line for line in axes.lines if line.get_color() == OURS)
     left, right = other.get_ydata()
-    assert other.get_alpha() == weights[int(left) - 1][int(right) - 1]
+    assert other.get_alpha() == weights[int(left)][int(right)]
     assert legend_texts(figure) == ["nsubj link", "other attention"]
     assert texts(figure).count("representatives") == 2
     assert "Head 2-3 finds nsubj (dependent → governor) — " in said(figure)
@@ -200,8 +201,21 @@ def test_points_are_heads_and_lines_the_means_of_layers():
         legend = axes.get_legend().get_window_extent()
         assert legend.y1 <= axes.get_window_extent().y0
         assert len({line.get_color() for line in axes.lines}) == len(axes.lines)
-    assert legend_texts(made["surface_entropy"]) == ["of all tokens", "of [CLS]"]
+    assert legend_texts(made["surface_entropy"]) == ["of all tokens", "of [CLS]", "uniform attention"]
+    assert panels(made["surface_attention"])[2].lines[-1].get_ydata()[0] == 0.016
+    assert panels(made["surface_entropy"])[0].lines[-1].get_ydata()[0] == 0.9
     assert below_the_data(made["surface_entropy"])
+
+
+def test_examples_of_heads_have_all_tokens_on_both_sides():
+    figure = only(examples.kinds_of_heads, 6, 12)
+    rooms = [axes for axes in figure.subfigs[0].axes if axes.lines]
+    for axes, what in zip(rooms, ("broad", "next token", "[SEP]", "periods and commas"), strict=True):
+        assert axes.get_title() == f"6-12: {what}"
+        shown = [one.get_text() for one in axes.texts]
+        assert shown.count("[CLS]") == shown.count("[SEP]") == 2
+        strongest = max(examples.wave(3, column) / 9 for column in range(17))
+        assert max(line.get_alpha() for line in axes.lines if line.get_ydata()[0] == 3) == pytest.approx(strongest)
 
 
 def test_gradients_have_a_line_for_each_class():
@@ -220,7 +234,7 @@ def test_the_plane_names_notable_heads_without_overlap():
     names = [one.get_text() for one in by_behaviour.texts if isinstance(one, Annotation)]
     assert {"11-11", "10-10", "9-9"} <= set(names)  # best heads of relations that find room
     assert len(names) >= 10
-    assert "Best heads of relations: 9-9 aux:pass; 10-10 nmod:poss; 11-11 nsubj." in said(figure)
+    assert "Best heads: 9-9 aux:pass; 10-10 nmod:poss; 11-11 nsubj." in said(figure)
     assert [axes.get_xlim() for axes in (by_layer, by_behaviour)].count(by_layer.get_xlim()) == 2
     assert any(text.startswith("previous token (") for text in legend_texts(figure))
     assert below_the_data(figure)
