@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,9 @@ def import_ray() -> Any:
     """Ray, or a sentence that says how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
     try:
-        import ray
+        return import_module("ray")
     except ModuleNotFoundError:
         raise ConfigError("hydra/launcher=ray: needs a package that is not installed; pip install ray.") from None
-    return ray
 
 
 @contextmanager
