@@ -12,10 +12,10 @@ MODEL = {"name": "google-bert/bert-base-uncased"}
 SMALLEST = 6  # points
 
 
-def results(tables=None, *, metrics=None, quantities=(), drawings=None, width=183, **provenance):
-    """Results of a run on 2,001 inputs of a file."""
+def results(tables=None, *, metrics=None, quantities=(), drawings=None, width=183, tasks=(), **provenance):
+    """Results of a run on 2,001 inputs of a file, or of several tasks."""
     source = {"encoder": MODEL, "data": {"/data/ewt/dev.conllu": "0"}, "examples": {"test": 2001}} | provenance
-    config = {"figure_width": width, "stages": ["test"], "data": {}}
+    config = {"figure_width": width, "stages": ["test"], "data": {}, "tasks": list(tasks)}
     return RunResults(
         "t",
         metrics or {},

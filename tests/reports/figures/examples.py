@@ -17,11 +17,13 @@ from headscope.reports.figures.role_tasks import SHARES as ROLE_SHARES
 from headscope.reports.figures.roles import FINE, role_figures
 from headscope.reports.figures.surface import example_heads, importance_by_layer, surface_by_layer
 from headscope.reports.figures.sweeps import parallel_coordinates
+from headscope.reports.figures.tasks import disabled_panels, feature_panels, task_panels
 from tests.reports.figures.drawn import head_rows, quantity, results
 
 WORDS = ("The", "representatives", "who", "had", "met", "us", "gave", "it", "to", "$", "5", "and", "$", "10", "collectors")
 RELATIONS = ("all", "nsubj", "nmod:poss", "aux:pass", "compound:prt", "acl:relcl")
 FEATURES = ("noun", "verb", "negation", "cls", "sep")
+TASKS = ("mrpc", "stsb", "sst2", "rte")
 SHARES = dict(zip(PATTERNS, (45.0, 20.0, 10.0, 5.0, 20.0, 5.0), strict=True))
 
 
@@ -144,6 +146,27 @@ def features(layers, width):
     rows = head_rows([f"{model}{name}" for model in ("", "tuned_") for name in names], layers, width, wave)
     rows += head_rows([f"change_{name}" for name in names], layers, width, lambda la, he: wave(la, he) - 0.4)
     return feature_heatmaps, {}, rows, {}
+
+
+def tasks_drift(layers, width):
+    names = [f"cosine:{task}" for task in TASKS]
+    named = [quantity(f"cosine:{task}", f"cosine after fine-tuning, {task}", section="drift_of_tasks") for task in TASKS]
+    return task_panels, {"tasks": TASKS, "quantities": named}, head_rows(names, layers, width, wave), {"sections": ["drift"]}
+
+
+def tasks_features(layers, width):
+    about = [f"tuned_{kind}_{feature}" for kind in ("attention_to", "cls_to") for feature in FEATURES]
+    rows = head_rows([f"{name}:{task}" for name in about for task in TASKS], layers, width, wave)
+    return feature_panels, {"tasks": TASKS}, rows, {}
+
+
+def tasks_disabled(layers, width):
+    facts = [{"task": task, "units": "heads", "how": "uniform", "metric": "f1", "baseline": 87.6} for task in TASKS]
+    rows = head_rows(
+        [f"change_without_head:{task}" for task in TASKS], layers, width, lambda la, he: wave(la, he) - 0.5,
+        low=lambda la, he: wave(la, he) - 0.9, high=lambda la, he: wave(la, he) - 0.1,
+    )  # fmt: skip
+    return disabled_panels, {"tasks": TASKS, "tables": {"sweep": facts}}, rows, {}
 
 
 def classifier(layers, width):
@@ -305,7 +328,7 @@ def jobs(layers, width):
 EXAMPLES = [
     grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
     disabled_layers, features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table,
-    starts, jobs,
+    starts, jobs, tasks_drift, tasks_features, tasks_disabled,
 ]  # fmt: skip
 
 
