@@ -61,17 +61,17 @@ def _compare(file: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> N
     )
 
 
-def _record_file() -> Path | None:
-    """In the cache folder; None where there is no home to have one."""
+def cache_file(name: str) -> Path | None:
+    """A file in the cache folder; None where there is no home to have one."""
     try:
-        return Path(os.environ.get("HEADSCOPE_CACHE") or "~/.cache/headscope").expanduser() / RECORD
+        return Path(os.environ.get("HEADSCOPE_CACHE") or "~/.cache/headscope").expanduser() / name
     except RuntimeError:
         return None
 
 
 def _read() -> dict[str, dict[str, Any]]:
     """The entries by path; what is no entry is left out."""
-    file = _record_file()
+    file = cache_file(RECORD)
     try:
         content = json.loads(file.read_text(encoding="utf-8")) if file else {}
     except (OSError, ValueError, RecursionError):
@@ -85,7 +85,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _write(record: dict[str, dict[str, Any]]) -> None:
-    file = _record_file()
+    file = cache_file(RECORD)
     if file is None:
         return
     kept = dict(list(record.items())[-MOST:])

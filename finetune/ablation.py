@@ -1,62 +1,115 @@
-"""The logits of a classifier with each head, or each layer, disabled in turn: exactly, and without redoing work.
+"""What a model says with each head, or each layer, disabled in turn: exactly, and without redoing work.
 
 For encoders built like BERT the layers below the disabled one run once; a disabled head changes only its slice of the
-output projection; the heads of a layer are stacked along the batch; and the last layer runs for the first token only,
-which is all that the classifier reads. Other encoders take one full pass per head. Beside it, the importance of heads by
+output projection; the heads of a layer are stacked along the batch; and the last layer runs only for the tokens that are
+read, which for a classifier is the first. Other models take one full pass per head. Beside it, the importance of heads by
 gradients (Michel et al. 2019), which one backward pass gives.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
-from headscope.data_modules.readers.glue import Task
-from headscope.finetune.head_mask import Head, disabled, heads_of_layers
+from headscope.data_modules.encoders.head_outputs import hooked_outputs_changed_by
+from headscope.finetune.head_mask import SEED, Head, disabled, heads_of_layers, of_another_input
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]
 Layer = Any  # one like BERT's; torch knows the parts of a module as tensors or modules only
 
 
-def is_fast(model: PreTrainedModel) -> bool:
+@runtime_checkable
+class Readout(Protocol):
+    """What is kept of what a model says: of all its logits, or of the last layer's states by the model's own head."""
+
+    queries: int | None  # of the last layer, from the first; None for all
+
+    def knows(self, model: PreTrainedModel) -> bool:
+        """Whether it can read the last layer's states."""
+        ...
+
+    def of_logits(self, logits: Tensor) -> Float[Tensor, "batch output"]: ...
+
+    def of_states(
+        self, model: PreTrainedModel, states: Float[Tensor, "variant batch query size"]
+    ) -> Float[Tensor, "variant batch output"]: ...
+
+
+class FirstToken:
+    """The logits of a classifier, which reads the first token."""
+
+    queries: int | None = 1
+
+    def knows(self, model: PreTrainedModel) -> bool:
+        return True
+
+    def of_logits(self, logits: Tensor) -> Float[Tensor, "batch output"]:
+        return logits
+
+    def of_states(
+        self, model: PreTrainedModel, states: Float[Tensor, "variant batch query size"]
+    ) -> Float[Tensor, "variant batch output"]:
+        return first_token_logits(model, states.flatten(0, 1)).unflatten(0, states.shape[:2])
+
+
+FIRST_TOKEN = FirstToken()
+
+
+def is_fast(model: PreTrainedModel, readout: Readout = FIRST_TOKEN) -> bool:
     """Whether the exact shortcut knows this architecture."""
     config = model.config
+    if not readout.knows(model):
+        return False
     plain = not getattr(config, "is_decoder", False) and not getattr(config, "chunk_size_feed_forward", 0)
     return config.model_type in LIKE_BERT and plain
 
 
-def without_each_head(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer head batch output"]:
-    """The logits with one head disabled."""
+def without_each_head(
+    model: PreTrainedModel, inputs: Inputs, how: str, readout: Readout = FIRST_TOKEN
+) -> Float[Tensor, "layer head batch output"]:
+    """What is read with one head disabled."""
     layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
-    if not is_fast(model):
+    if not is_fast(model, readout):
         every = [[head] for head in heads_of_layers(range(1, layers + 1), layers, heads)]
-        return _one_pass_each(model, inputs, how, every).unflatten(0, (layers, heads))
+        return _one_pass_each(model, inputs, how, every, readout).unflatten(0, (layers, heads))
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
-    return torch.stack([_tail(model, layer, _changed_heads, states, real, how) for layer in range(len(states))])
+    return torch.stack([_tail(model, layer, _changed_heads, states, real, how, readout) for layer in range(len(states))])
 
 
-def without_each_layer(model: PreTrainedModel, inputs: Inputs, how: str) -> Float[Tensor, "layer batch output"]:
-    """The logits with all heads of one layer disabled."""
+def without_each_layer(
+    model: PreTrainedModel, inputs: Inputs, how: str, readout: Readout = FIRST_TOKEN
+) -> Float[Tensor, "layer batch output"]:
+    """What is read with all heads of one layer disabled."""
     layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
-    if not is_fast(model):
+    if not is_fast(model, readout):
         every = [heads_of_layers([layer], layers, heads) for layer in range(1, layers + 1)]
-        return _one_pass_each(model, inputs, how, every)
+        return _one_pass_each(model, inputs, how, every, readout)
     real, states = inputs["attention_mask"].bool(), layer_inputs(model, inputs)
-    return torch.stack([_tail(model, layer, _changed_layer, states, real, how)[0] for layer in range(len(states))])
+    return torch.stack([_tail(model, layer, _changed_layer, states, real, how, readout)[0] for layer in range(len(states))])
+
+
+def without_layers(
+    model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[int]], readout: Readout = FIRST_TOKEN
+) -> Float[Tensor, "set batch output"]:
+    """What is read with all heads of several layers disabled together, for each set of layers."""
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
+    return _one_pass_each(model, inputs, how, [heads_of_layers(some, layers, heads) for some in sets], readout)
 
 
 def _one_pass_each(
-    model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[Head]]
+    model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[Head]], readout: Readout
 ) -> Float[Tensor, "set batch output"]:
     rows = []
     for heads in sets:
         with disabled(model, heads, how):
-            rows.append(model(**inputs).logits)
+            rows.append(readout.of_logits(model(**inputs).logits))
     return torch.stack(rows)
 
 
@@ -85,18 +138,20 @@ def _tail(
     states: list[Tensor],
     real: Bool[Tensor, "batch token"],
     how: str,
+    readout: Readout,
 ) -> Float[Tensor, "variant batch output"]:
     """The layer of a number, from 0, with its variants of attention, and all layers above it."""
     layers = layers_of(model)
-    last = len(layers) - 1
-    queries = 1 if number == last else states[number].shape[1]
+    last, tokens = len(layers) - 1, states[number].shape[1]
+    read = readout.queries or tokens
+    queries = read if number == last else tokens
     attended = changed(layers[number], states[number], real, queries, how)  # (variant, batch, query, size)
     variants, batch = attended.shape[:2]
     hidden = layers[number].feed_forward_chunk(attended.flatten(0, 1))
     stacked = real.repeat(variants, 1)
     for above in range(number + 1, last + 1):
-        hidden = run_layer(layers[above], hidden, stacked, 1 if above == last else hidden.shape[1])
-    return first_token_logits(model, hidden).unflatten(0, (variants, batch))
+        hidden = run_layer(layers[above], hidden, stacked, read if above == last else tokens)
+    return readout.of_states(model, hidden.unflatten(0, (variants, batch)))
 
 
 def run_layer(layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int) -> Tensor:
@@ -121,10 +176,13 @@ def _disabled_context(
     layer: Layer, hidden: Tensor, real: Bool[Tensor, "batch token"], queries: int, how: str
 ) -> tuple[Tensor, Tensor]:
     """The context of every head as it is, and as it would be were the head disabled."""
-    context, value = heads_context(layer, hidden, real, hidden.shape[1] if how == "mean" else queries)
+    every = how in ("mean", "resample")
+    context, value = heads_context(layer, hidden, real, hidden.shape[1] if every else queries)
     share = (real / real.sum(1, keepdim=True)).to(hidden.dtype)[:, None, :, None]
     if how == "zero":
         instead = torch.zeros_like(context[:, :, :queries])
+    elif how == "resample":
+        instead = of_another_input(context.transpose(1, 2), real, SEED).transpose(1, 2)[:, :, :queries]
     else:
         instead = ((value if how == "uniform" else context) * share).sum(2, keepdim=True)
     context = context[:, :, :queries]
@@ -157,25 +215,38 @@ def first_token_logits(model: PreTrainedModel, hidden: Float[Tensor, "batch 1 si
 
 
 def head_importance(
-    model: PreTrainedModel, inputs: Mapping[str, Tensor], labels: Shaped[Tensor, "batch"], task: Task
+    model: PreTrainedModel, inputs: Mapping[str, Tensor], loss: Callable[[Tensor], Float[Tensor, "batch"]]
 ) -> Float[Tensor, "batch layer head"]:
     """|d loss / d gate| of each input, where a gate of 1 multiplies what a head brings: the effect of turning it down."""
     layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
-    before: Any = model.config._attn_implementation
     # Copies, since tensors made in inference mode cannot take part in a backward pass.
     with torch.inference_mode(False), torch.enable_grad():
-        inputs, labels = {name: tensor.clone() for name, tensor in inputs.items()}, labels.clone()
-        gates = torch.ones(layers, len(labels), heads, device=labels.device, requires_grad=True)
-        open_gates = iter(gates)
-        model.set_attn_implementation(IMPLEMENTATION)
-        try:
-            with weights_changed_by(lambda weights, _: weights * next(open_gates)[:, :, None, None]):
-                logits = model(**inputs).logits
-        finally:
-            model.set_attn_implementation(before)
-        if task.labels:
-            loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
-        else:
-            loss = nn.functional.mse_loss(logits.squeeze(1), labels, reduction="sum")
-        (gradient,) = torch.autograd.grad(loss, gates)
+        inputs = {name: tensor.clone() for name, tensor in inputs.items()}
+        size, device = len(inputs["input_ids"]), inputs["input_ids"].device
+        gates = torch.ones(layers, size, heads, device=device, requires_grad=True)
+        with gated(model, gates):
+            losses = loss(model(**inputs).logits)
+        (gradient,) = torch.autograd.grad(losses.sum(), gates)
     return gradient.abs().transpose(0, 1)
+
+
+@contextmanager
+def gated(model: PreTrainedModel, gates: Float[Tensor, "layer batch head"]) -> Iterator[None]:
+    """While in scope, what each head brings to an input is multiplied by its gate."""
+    if not model._supports_attention_backend:
+        multiplied: dict[int, Any] = {layer: partial(_times, gate) for layer, gate in enumerate(gates)}
+        with hooked_outputs_changed_by(model, multiplied):
+            yield
+        return
+    before: Any = model.config._attn_implementation
+    open_gates = iter(gates)
+    model.set_attn_implementation(IMPLEMENTATION)
+    try:
+        with weights_changed_by(lambda weights, _: weights * next(open_gates)[:, :, None, None]):
+            yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def _times(gate: Float[Tensor, "batch head"], brought: Tensor, *_: Tensor) -> Tensor:
+    return brought * gate[:, None, :, None]

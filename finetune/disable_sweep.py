@@ -1,10 +1,11 @@
-"""What each head, or each layer, is worth (Kovaleva, section 4.6): the task's score with it disabled."""
+"""What each head, or each layer, is worth (Kovaleva, section 4.6): the score of a task, or of text, with it disabled."""
 
 import hashlib
 import logging
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,18 +16,24 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
+from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Row, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.models import ModelFiles
-from headscope.data_modules.glue import require_task
 from headscope.errors import ConfigError, given, require_choice
 from headscope.files import appears_whole
-from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
-from headscope.finetune.classifier_model import load_classifier
-from headscope.finetune.glue_scores import predicted
-from headscope.finetune.head_mask import WAYS
+from headscope.finetune.ablation import (
+    FIRST_TOKEN,
+    Readout,
+    head_importance,
+    is_fast,
+    without_each_head,
+    without_each_layer,
+    without_layers,
+)
+from headscope.finetune.head_mask import WAYS, heads_of_layers
 from headscope.finetune.per_input import PerInput
-from headscope.finetune.weighted_scores import main_score, resampled
+from headscope.finetune.sweep_scores import Score, TaskScore
+from headscope.finetune.weighted_scores import resampled
 
 log = logging.getLogger(__name__)
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
@@ -35,23 +42,7 @@ SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either
 CHANCE = (100 - (LEVEL[1] - LEVEL[0])) / 100  # of the units that make no difference, the share whose interval excludes 0
 
 
-SECTION = Section("ablation", "disabling heads")
-CHANGE = Quantity(
-    "change_without_head",
-    "change of the score when disabled",
-    "The task's score of the fine-tuned model with this head disabled, minus its score as it is.",
-    better="low",
-    section=SECTION,
-    headline=True,
-)
-IMPORTANCE = Quantity(
-    "gradient_importance",
-    "gradient importance",
-    "How much the fine-tuned model's loss depends on the head, by its gradient.",
-    better="high",
-    section=SECTION,
-    headline=True,
-)
+CHOSEN = "the best is chosen among all on these same inputs, so that chance alone makes it gain"
 
 
 class DisableSweep(pl.LightningModule):
@@ -71,15 +62,24 @@ class DisableSweep(pl.LightningModule):
         importance: bool | None = None,
         replicates: int = 1000,
         seed: int = 0,
+        disable: Sequence[Sequence[int]] = (),
+        score: Callable[[Facts], Score] = TaskScore,
     ) -> None:
         super().__init__()
         require_choice("module.units", units, UNITS)
         require_choice("module.how", how, WAYS)
         if replicates < 1:
             raise ConfigError(f"module.replicates={replicates}: expected at least 1.")
-        self.task, self.folder = require_task(facts), Path(folder)
-        self.layers, self.heads, self.layout = facts.layers, facts.heads, facts.layout
+        self.score, self.folder = score(facts), Path(folder)
+        self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
+        self.sets = [list(layers) for layers in disable]
+        if self.sets and units != "layers":
+            raise ConfigError(f"module.disable={self.sets}: sets of layers, so with module.units=layers, not {units}.")
+        for layers in self.sets:
+            heads_of_layers(layers, self.layers, self.heads)
+            if not layers:
+                raise ConfigError("module.disable=[[]]: expected the layers that are disabled together, such as [[1,2]].")
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
         self.importance = units == "heads" if importance is None else importance
@@ -89,12 +89,15 @@ class DisableSweep(pl.LightningModule):
         named = [ModelFiles(spec) for spec in (encoder, *map(encoder.at, checkpoints))]
         different = {(files.folder, files.change): files for files in named}.values()
         self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
-        self.identity = f"{units} {how} {self.importance} {[files.checksum() for files in different]}"
+        checksums = [files.checksum() for files in different]
+        what = f"{units} {self.sets or ''} {how} {self.importance} {checksums}"
+        self.identity = f"{type(self.score).__name__} {self.score.metric} {what}"
         self.seen = PerInput("labels", "outputs", "importance")
+        self.readout: Readout = FIRST_TOKEN  # that of the last batch, which tells whether the fast path was taken
         self.found: dict[str, Any] = {}
 
     def _open(self, spec: EncoderSpec) -> PreTrainedModel:
-        model = load_classifier(spec, self.task, self.seed, trained=True, layout=self.layout).eval().requires_grad_(False)
+        model = self.score.open(spec, self.seed).eval().requires_grad_(False)
         shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
         if shape != (self.layers, self.heads):
             raise ConfigError(f"{spec.name}: has {shape[0]} × {shape[1]} heads, expected {self.layers} × {self.heads}.")
@@ -108,26 +111,30 @@ class DisableSweep(pl.LightningModule):
             arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in parts.items()}
             with appears_whole(file) as draft:
                 np.savez(draft, **arrays)
-        self.seen.update(batch.input_index, labels=batch.gold["label"].squeeze(1), **parts)
+        self.seen.update(batch.input_index, labels=self.score.labels(batch), **parts)
 
     def _nothing(self) -> dict[str, Tensor]:
         """What an idle process computes; models refuse a batch of none."""
         heads = self.layers * self.heads
-        units = heads if self.units == "heads" else self.layers
+        units = heads if self.units == "heads" else len(self.sets) or self.layers
         return {
-            "outputs": torch.zeros(0, len(self.models), 1 + units, self.task.outputs, device=self.device),
+            "outputs": torch.zeros(0, len(self.models), 1 + units, self.score.outputs, device=self.device),
             "importance": torch.zeros(0, heads if self.importance else 0, device=self.device),
         }
 
     def _compute(self, batch: AttentionBatch) -> dict[str, Tensor]:
-        labels, inputs = batch.gold["label"].squeeze(1), batch.encoder_inputs
+        inputs, readout = self.score.inputs(batch), self.score.readout(batch)
+        self.readout = readout
         outputs, importance = [], []
         for model in self._each():
-            changed = UNITS[self.units](model, inputs, self.how).flatten(0, -3)
-            outputs.append(torch.cat([model(**inputs).logits[None], changed]).float())
+            if self.sets:
+                changed = without_layers(model, inputs, self.how, self.sets, readout)
+            else:
+                changed = UNITS[self.units](model, inputs, self.how, readout).flatten(0, -3)
+            outputs.append(torch.cat([readout.of_logits(model(**inputs).logits)[None], changed]).float())
             if self.importance:
-                importance.append(head_importance(model, inputs, labels, self.task).flatten(1))
-        nothing = torch.zeros(len(labels), 0, device=labels.device)
+                importance.append(head_importance(model, inputs, partial(self.score.losses, batch)).flatten(1))
+        nothing = torch.zeros(len(batch.mask), 0, device=self.device)
         return {
             "outputs": torch.stack(outputs).permute(2, 0, 1, 3),  # (batch, model, baseline and units, output)
             "importance": torch.stack(importance).mean(0) if importance else nothing,
@@ -138,11 +145,11 @@ class DisableSweep(pl.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         _, labels, outputs, importance = self.seen.rows().values()
-        found = predicted(outputs.permute(1, 2, 0, 3), self.task).cpu().numpy()  # (model, unit, example)
+        found = outputs.permute(1, 2, 0, 3).cpu().numpy()  # (model, unit, example, output)
         weights = resampled(len(labels), self.replicates, self.seed)
         gold, whole = labels.cpu().numpy(), np.ones((len(labels), 1))
-        scores = np.stack([main_score(one, gold, whole, self.task)[:, 0] for one in found])
-        drawn = np.stack([main_score(one, gold, weights, self.task) for one in found])
+        scores = np.stack([self.score.of(one, gold, whole)[:, 0] for one in found])
+        drawn = np.stack([self.score.of(one, gold, weights) for one in found])
         changes, drawn_changes = (scores[:, 1:] - scores[:, :1]).mean(0), (drawn[:, 1:] - drawn[:, :1]).mean(0)
         low, high = np.percentile(drawn_changes, LEVEL, axis=1)
         self.found = {
@@ -151,6 +158,7 @@ class DisableSweep(pl.LightningModule):
             "changes": changes,
             "low": low,
             "high": high,
+            "mean": [float(changes.mean()), *map(float, np.percentile(drawn_changes.mean(0), LEVEL))],
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
@@ -160,13 +168,16 @@ class DisableSweep(pl.LightningModule):
 
     def _metrics(self) -> dict[str, float]:
         found = self.found
+        gains = self.score.better * found["changes"]
         metrics = {
             "baseline": found["baseline"],
-            "best_change": float(found["changes"].max()),
-            "worst_change": float(found["changes"].min()),
+            "best_change": self.score.better * float(gains.max()),
+            "worst_change": self.score.better * float(gains.min()),
+            "mean_change": float(found["changes"].mean()),
+            "share_that_gains": 100 * float((gains > 0).mean()),
         }
         if found["importance"] is not None and np.ptp(found["changes"]) > 0:
-            ranks: Any = spearmanr(found["importance"], -found["changes"])
+            ranks: Any = spearmanr(found["importance"], -gains)
             metrics["importance_rank_correlation"] = float(ranks.statistic)
         return metrics
 
@@ -185,28 +196,62 @@ class DisableSweep(pl.LightningModule):
             | ({"deviation_over_checkpoints": float(found["deviation"][index])} if found["deviation"] is not None else {})
             for index, name in enumerate(names)
         ]
-        rows.sort(key=lambda row: -row["change"])
+        rows.sort(key=lambda row: -self.score.better * row["change"])
         differing = [row for row in rows if row["low"] > 0 or row["high"] < 0]
         ends = differing if len(differing) <= 2 * SHOWN_ENDS else differing[:SHOWN_ENDS] + differing[-SHOWN_ENDS:]
-        tables = {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
+        tables = {"gains": self._gains(rows), "disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
         note = [how_many_differ(len(differing), len(rows), self.units)]
         if self.units == "layers":
-            return Findings(tables={**tables, "layers": self._layers()}, notes={"best_and_worst": note, "layers": note})
-        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note})
+            tables |= {} if self.sets else {"layers": self._layers()}
+            return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
+        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note, "gains": [CHOSEN]})
+
+    def _gains(self, rows: Sequence[Row]) -> list[Row]:
+        """What the paper tells of all units: the best, the mean of all, and how many gain; of layers, the first too."""
+        found, unit = self.found, self.units.removesuffix("s")
+        mean, low, high = found["mean"]
+        ends = {"n": found["examples"]}
+        better = self.score.better
+        gaining = [row for row in rows if better * row["change"] > 0]
+        first = [row for row in rows if row["disabled"] == "layer 1"] if self.units == "layers" else []
+        return [
+            {
+                "row": f"best {unit}",
+                "disabled": rows[0]["disabled"],
+                **{k: rows[0][k] for k in ("change", "low", "high")},
+                **ends,
+            },
+            *(
+                {"row": "layer 1", "disabled": "layer 1", **{k: one[k] for k in ("change", "low", "high")}, **ends}
+                for one in first
+            ),
+            {"row": f"mean over all {self.units}", "disabled": "each", "change": mean, "low": low, "high": high, **ends},
+            {"row": f"{self.units} that gain", "disabled": f"{len(gaining)} of {len(rows)}", **ends},
+            {
+                "row": f"{self.units} that gain beyond their interval",
+                "disabled": f"{sum(row['low'] > 0 or row['high'] < 0 for row in gaining)} of {len(rows)}",
+                **ends,
+            },
+        ]
 
     def _facts(self) -> Row:
         return {
             "units": self.units,
             "how": self.how,
-            "metric": self.task.metrics[0],
+            "metric": self.score.metric,
             "baseline": self.found["baseline"],
             "n": self.found["examples"],
             "importance_rank_correlation": self._metrics().get("importance_rank_correlation"),
             "checkpoints": len(self.models),
-            "path": "fast" if all(map(is_fast, self._each())) else "one full pass each",
+            "path": "fast" if all(map(self._is_fast, self._each())) else "one full pass each",
         }
 
+    def _is_fast(self, model: PreTrainedModel) -> bool:
+        return is_fast(model, self.readout)
+
     def _name(self, index: int) -> str:
+        if self.sets:
+            return f"layer{'s' * (len(self.sets[index]) > 1)} {', '.join(map(str, self.sets[index]))}"
         return head_at(index, self.heads) if self.units == "heads" else f"layer {index + 1}"
 
     def _layers(self) -> list[Row]:
@@ -221,14 +266,14 @@ class DisableSweep(pl.LightningModule):
     def _head_values(self) -> Iterator[HeadValues]:
         shape = (self.layers, self.heads)
         yield HeadValues(
-            CHANGE,
+            self.score.change,
             value=self.found["changes"].reshape(shape).tolist(),
             n=np.full(shape, self.found["examples"]).tolist(),
             low=self.found["low"].reshape(shape).tolist(),
             high=self.found["high"].reshape(shape).tolist(),
         )
         if self.found["importance"] is not None:
-            yield HeadValues(IMPORTANCE, self.found["importance"].reshape(shape).tolist())
+            yield HeadValues(self.score.importance, self.found["importance"].reshape(shape).tolist())
 
 
 def how_many_differ(count: int, of: int, units: str) -> str:

@@ -2,37 +2,55 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
+from headscope.data_modules.encoders.attention import (
+    IMPLEMENTATION,
+    allowed_keys,
+    outputs_changed_by,
+    weights_changed_by,
+)
+from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by
 from headscope.errors import ConfigError, InputError, require_choice
 
-WAYS = ("uniform", "zero", "mean")
+WAYS = ("uniform", "zero", "mean", "resample")
+SEED = 0  # of which input of a batch another is resampled from
 Head = tuple[int, int]  # layer and head, from 1
 
 
 @contextmanager
-def disabled(model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = "uniform") -> Iterator[None]:
+def disabled(
+    model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = "uniform", seed: int = SEED
+) -> Iterator[None]:
     """Disable heads, given as (layer, head) from 1, while in scope.
 
-    uniform: 1/L on each of the L real tokens, for every query; zero: no attention at all, so that the head adds nothing;
-    mean: every query gets the head's mean row over the real queries of the input.
+    uniform: the same weight on each token that the query may look at; zero: no attention at all, so that the head adds
+    nothing; mean: every query gets the mean of what the head brings to the queries that it may look at, which are all real
+    ones unless the model is causal; resample: what the head brings in another input of the batch, chosen by the seed.
     """
-    mask = HeadMask(model, heads, how)
+    mask = HeadMask(model, heads, how, seed)
+    if not model._supports_attention_backend:
+        require_whole(model, how)
+        with hooked_outputs_changed_by(model, {layer: partial(mask.outputs, layer) for layer in mask.layers}):
+            yield
+        return
     before: Any = model.config._attn_implementation
     hooks = [
         model.base_model.register_forward_pre_hook(mask.start),
+        model.base_model.register_forward_hook(mask.require_all_layers),
         model.base_model.register_forward_hook(mask.stop, always_call=True),
     ]
     try:
         model.set_attn_implementation(IMPLEMENTATION)
-        with weights_changed_by(mask):
+        with weights_changed_by(mask), outputs_changed_by(mask.resampled):
             yield
     finally:
         model.set_attn_implementation(before)
@@ -41,18 +59,17 @@ def disabled(model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = 
 
 
 class HeadMask:
-    """Counts the layers of one model as they run and replaces the rows of the disabled heads."""
+    """Counts the layers of one model as they run and replaces the rows of the disabled heads, or what they bring."""
 
-    def __init__(self, model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str) -> None:
+    def __init__(self, model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str, seed: int = SEED) -> None:
         require_choice("how", how, WAYS)
-        if not model._supports_attention_backend:
-            raise InputError(f"{model.config.model_type}: its attention cannot be changed, so no head can be disabled.")
         chosen = require_heads(heads, model.config.num_hidden_layers, model.config.num_attention_heads)
         self.chosen = torch.zeros(model.config.num_hidden_layers, model.config.num_attention_heads, dtype=torch.bool)
         for layer, head in chosen:
             self.chosen[layer - 1, head - 1] = True
         self.layers = {layer - 1 for layer, _ in chosen}
-        self.how, self.layer = how, None
+        self.how, self.seed, self.layer = how, seed, None
+        self.kind = model.config.model_type
 
     def start(self, *_: object) -> None:
         self.layer = -1
@@ -60,16 +77,46 @@ class HeadMask:
     def stop(self, *_: object) -> None:
         self.layer = None
 
-    def __call__(self, weights: Tensor, additive_mask: Tensor | None) -> Tensor:
+    def require_all_layers(self, *_: object) -> None:
+        """Refuse a model whose layers do not attend once each, so that it is not known which layer runs."""
+        if self.layer is not None and self.layer + 1 != len(self.chosen):
+            raise InputError(
+                f"{self.kind}: {self.layer + 1} attentions ran, expected {len(self.chosen)}, so no head can be disabled."
+            )
+
+    def __call__(self, weights: Tensor, mask: Tensor | None) -> Tensor:
         if self.layer is None:  # another model runs
             return weights
         self.layer += 1
-        if self.layer not in self.layers:
+        if self.layer not in self.layers or self.how == "resample":
             return weights
-        if self.chosen.device != weights.device:  # once, where the model was moved
-            self.chosen = self.chosen.to(weights.device)
-        instead = replacement(weights, allowed_keys(weights, additive_mask), self.how)
-        return torch.where(self.chosen[self.layer][:, None, None], instead, weights)
+        instead = replacement(weights, allowed_keys(weights, mask), self.how)
+        return torch.where(self._chosen(self.layer, weights.device)[:, None, None], instead, weights)
+
+    def resampled(self, brought: Tensor, values: Tensor, allowed: Tensor) -> Tensor:
+        """What the heads of the running layer bring, where that is what is replaced."""
+        if self.layer is None or self.layer not in self.layers or self.how != "resample":
+            return brought
+        return self.outputs(self.layer, brought, values, allowed)
+
+    def outputs(self, layer: int, brought: Tensor, values: Tensor, allowed: Tensor) -> Tensor:
+        """What the heads of a layer, counted from 0, bring with the disabled ones replaced."""
+        instead = instead_of(brought, values, allowed, self.how, self.seed)
+        return torch.where(self._chosen(layer, brought.device)[:, None], instead, brought)
+
+    def _chosen(self, layer: int, device: torch.device) -> Bool[Tensor, "head"]:
+        if self.chosen.device != device:  # once, where the model was moved
+            self.chosen = self.chosen.to(device)
+        return self.chosen[layer]
+
+
+def require_whole(model: PreTrainedModel, how: str) -> None:
+    """Refuse a way that needs to know which keys a query may look at, where that is not known."""
+    if how in ("uniform", "mean") and not head_places(model).whole:
+        raise InputError(
+            f"{model.config.model_type}: its queries look at a part of the tokens only, so how={how} cannot be had; "
+            "zero and resample can."
+        )
 
 
 def require_heads(heads: Iterable[Sequence[int]], layers: int, per_layer: int) -> list[Head]:
@@ -89,27 +136,50 @@ def heads_of_layers(layers: Iterable[int], model_layers: int, per_layer: int) ->
     return [(layer, head) for layer in layers for head in range(1, per_layer + 1)]
 
 
-def allowed_keys(
-    weights: Float[Tensor, "batch head query key"], additive_mask: Tensor | None
-) -> Bool[Tensor, "batch 1 query key"]:
-    """Which keys each query may attend to."""
-    batch, _, queries, keys = weights.shape
-    if additive_mask is None:
-        return torch.ones(batch, 1, queries, keys, dtype=torch.bool, device=weights.device)
-    return (additive_mask[:, :1] >= 0).expand(batch, 1, queries, keys)
-
-
 def replacement(
     weights: Float[Tensor, "batch head query key"], allowed: Bool[Tensor, "batch 1 query key"], how: str
 ) -> Float[Tensor, "batch #head query key"]:
     """What a disabled head attends to."""
     if how == "zero":
         return torch.zeros_like(weights)
-    if how == "uniform":
-        return allowed / allowed.sum(-1, keepdim=True).clamp(min=1).to(weights.dtype)
-    real = allowed.any(2)[..., None].to(weights.dtype)  # (batch, 1, query, 1): real as keys, so real as queries
-    mean = (weights * real).sum(2, keepdim=True) / real.sum(2, keepdim=True)
-    return mean.expand_as(weights)
+    share = shares(allowed, weights.dtype)
+    return share if how == "uniform" else share @ weights
+
+
+def shares(allowed: Bool[Tensor, "*batch query key"], dtype: torch.dtype) -> Float[Tensor, "*batch query key"]:
+    """The same weight on each key that a query may look at."""
+    return allowed.to(dtype) / allowed.sum(-1, keepdim=True).clamp(min=1)
+
+
+def instead_of(
+    brought: Float[Tensor, "batch query head size"],
+    values: Float[Tensor, "batch key head size"],
+    allowed: Bool[Tensor, "batch query key"],
+    how: str,
+    seed: int,
+) -> Float[Tensor, "batch query head size"]:
+    """What heads would bring were they disabled; the same as their values under the `replacement` of their weights."""
+    if how == "zero":
+        return torch.zeros_like(brought)
+    if how == "resample":
+        return of_another_input(brought, allowed.any(1), seed)
+    return torch.einsum("bqk,bkhd->bqhd", shares(allowed, brought.dtype), values if how == "uniform" else brought)
+
+
+def of_another_input(
+    brought: Float[Tensor, "batch query head size"], real: Bool[Tensor, "batch query"], seed: int
+) -> Float[Tensor, "batch query head size"]:
+    """The rows of another input of the batch, a seeded number of inputs on; counted round where that one is shorter."""
+    inputs, queries = brought.shape[:2]
+    if inputs < 2:
+        raise InputError(
+            "how=resample: takes what a head brings from another input of the batch, and this one has but one; "
+            "raise data.batch_tokens= or take another way."
+        )
+    on = 1 + int(np.random.default_rng([seed, inputs]).integers(inputs - 1))
+    other = (torch.arange(inputs, device=brought.device) + on) % inputs
+    row = torch.arange(queries, device=brought.device) % real.sum(1)[other][:, None].clamp(min=1)
+    return brought[other[:, None], row]
 
 
 class DisableHeads(pl.Callback):

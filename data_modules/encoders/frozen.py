@@ -1,17 +1,18 @@
 """Any Hugging Face encoder, frozen, with its attention maps handed on layer by layer."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import MODEL_MAPPING, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.contracts import EncoderSpec
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
+from headscope.data_modules.encoders.attention import Sink, weights_go_to
 from headscope.data_modules.encoders.layout import ModelTraits, layout_of, traits_of, with_separator
 from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
+from headscope.data_modules.encoders.self_check import Verdict, key_of, require_usable, verdict_of
 from headscope.errors import ConfigError, InputError, first_line, given
 from headscope.files import once
 from headscope.layout import Layout
@@ -31,9 +32,7 @@ class FrozenEncoder(nn.Module):
         super().__init__()
         self.spec = EncoderSpec(name, **options)
         self.files = ModelFiles(self.spec)
-        self.config = self.files.config()
-        if not hasattr(self.config, "num_attention_heads") or not hasattr(self.config, "num_hidden_layers"):
-            raise InputError(f"{name}: {self.config.model_type} is no model with layers of attention heads.")
+        self.config = of_text(self.files.config(), name)
         self.layers: int = self.config.num_hidden_layers
         self.heads: int = self.config.num_attention_heads
         self.model: PreTrainedModel | None = None
@@ -50,20 +49,26 @@ class FrozenEncoder(nn.Module):
         return self.files.folder
 
     def load(self) -> "FrozenEncoder":
-        """Read the weights, once."""
+        """Read the weights, once, and check that the maps will be those of the model's own attention."""
         if self.model is None:
             model, missing = self.files.load()
-            # Checkpoints of other tasks may lack the pooler, which no map depends on.
-            if lacking := [key for key in missing if "pooler" not in key]:
+            decodes = model.config.is_encoder_decoder
+            # Checkpoints of other tasks may lack the pooler, which no map depends on, and those of encoders the decoder.
+            lacking = [key for key in missing if "pooler" not in key and not (decodes and key.startswith("decoder."))]
+            if lacking:
                 raise InputError(
                     f"{self.folder}: the weights lack {len(lacking)} tensors of the model, such as {lacking[0]}."
                 )
+            model = (model.get_encoder() if decodes else model).eval().requires_grad_(False)
             # Models outside the attention interface hand out their maps themselves, from eager attention.
-            self._streams = model._supports_attention_backend
-            if self._streams:
-                model.set_attn_implementation(IMPLEMENTATION)
-            self.model = model.eval().requires_grad_(False)
+            self._streams = self._verdict(model).kind == "streamed"
+            self.model = model
         return self
+
+    def _verdict(self, model: PreTrainedModel) -> Verdict:
+        """What the self-check said of the model, now or when it was first loaded; an error where it is refused."""
+        key = key_of(self.files, type(model).__name__)
+        return require_usable(self.name, verdict_of(model, self.layers, self.heads, key))
 
     def loaded(self) -> PreTrainedModel:
         """The model itself."""
@@ -156,9 +161,23 @@ class FrozenEncoder(nn.Module):
     @staticmethod
     def _hand_on(attentions: tuple[Tensor, ...] | None, sink: Sink | None) -> int:
         for weights in attentions or ():
+            if weights.shape[-1] != weights.shape[-2]:
+                raise InputError(f"its own maps are {tuple(weights.shape)}, expected one of all tokens by all tokens.")
             if sink:
                 sink(weights)
         return len(attentions or ())
+
+
+def of_text(config: PreTrainedConfig, name: str) -> PreTrainedConfig:
+    """The configuration of what reads text in a model; an error where nothing does, or it has no attention heads."""
+    kind = MODEL_MAPPING.get(type(config), None)
+    reads = getattr(kind[0] if isinstance(kind, tuple) else kind, "main_input_name", "input_ids")
+    if reads != "input_ids":
+        raise InputError(f"{name}: {config.model_type} reads {reads}, not text; name a model of text.")
+    for part in (config, getattr(config, "encoder", None), getattr(config, "text_config", None)):
+        if getattr(part, "num_attention_heads", None) and getattr(part, "num_hidden_layers", None):
+            return cast(PreTrainedConfig, part)
+    raise InputError(f"{name}: {config.model_type} is no model with layers of attention heads.")
 
 
 def tuned_encoder(name: str | None = None, base: str | None = None, **options: Any) -> FrozenEncoder | None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, PreTrainedModel
 
 from headscope.data_modules.batches.batch import IGNORE
-from headscope.data_modules.encoders.attention import IMPLEMENTATION, Sink, weights_go_to
+from headscope.data_modules.encoders.attention import Sink, weights_go_to
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.errors import ConfigError, InputError, given, require_choice
 
@@ -43,10 +43,10 @@ class GradientEncoder(FrozenEncoder):
     def load(self) -> "GradientEncoder":
         if self.model is None:
             with torch.inference_mode(False):
-                self.model = self._with_head().eval().requires_grad_(False)
-            if not self.model._supports_attention_backend:
+                model = self._with_head().eval().requires_grad_(False)
+            if self._verdict(model).kind != "streamed":
                 raise InputError(f"{self.name}: {self.config.model_type} gives no access to its attention for gradients.")
-            self.model.set_attn_implementation(IMPLEMENTATION)
+            self.model = model
         return self
 
     def _with_head(self) -> PreTrainedModel:

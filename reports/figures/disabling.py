@@ -8,8 +8,14 @@ from headscope.contracts import Row, RunResults
 from headscope.reports.figures.drawing import COLUMN, OURS, Sheet, head_heatmap, sheet, written
 from headscope.reports.figures.uncertainty import differs, uncertainty
 
-METRICS = {"f1": "F1", "pearson": "Pearson's r"}
-WAYS = {"uniform": "attention made uniform", "zero": "attention set to zero", "mean": "attention set to its mean"}
+METRICS = {"f1": "F1", "pearson": "Pearson's r", "loss": "the loss"}
+CHANGES = ("change_without_head", "loss_without_head")
+WAYS = {
+    "uniform": "attention made uniform",
+    "zero": "attention set to zero",
+    "mean": "attention set to its mean",
+    "resample": "output of another input",
+}
 
 
 @written
@@ -20,12 +26,13 @@ def disabled_heatmap(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
         return
     metric, unit = METRICS.get(facts["metric"], facts["metric"]), facts["units"].removesuffix("s")
     title = f"Change of {metric} when a {unit} is disabled ({WAYS.get(facts['how'], facts['how'])})"
-    label = f"change of {metric} (points)"
-    notes = [f"{metric} of the whole model: {facts['baseline']:.1f}."]
+    of_text = facts["metric"] == "loss"
+    label = f"change of {metric} ({'nats per token' if of_text else 'points'})"
+    notes = [f"{metric} of the whole model: {facts['baseline']:.{3 if of_text else 1}f}."]
     if unit == "layer":
         yield "disabled_layers", layer_bars(results, title, label, results.tables["layers"], notes)
     else:
-        rows = [row for row in heads if row["quantity"] == "change_without_head"]
+        rows = [row for row in heads if row["quantity"] in CHANGES]
         yield "disabled_heads", head_heatmap(results, title, label, rows, notes, difference=True)
 
 

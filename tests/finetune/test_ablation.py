@@ -6,6 +6,7 @@ import torch
 from headscope.data_modules.readers.glue import TASKS
 from headscope.finetune.ablation import head_importance, is_fast, without_each_head, without_each_layer
 from headscope.finetune.head_mask import WAYS, disabled
+from headscope.finetune.sweep_scores import task_losses
 
 FAST = ("bert", "roberta", "xlm-roberta", "electra")
 GENERIC = ("distilbert", "albert")
@@ -44,7 +45,7 @@ def test_importance_equals_a_finite_difference_of_the_gate(tiny_classifier, inpu
     """The loss with a head turned down to 1 - e, by scaling its rows of the value projection."""
     model = tiny_classifier("bert", labels=TASKS[task].outputs)
     labels = torch.tensor([0, 1, 1]) if task == "mrpc" else torch.tensor([0.5, 3.0, 4.25])
-    found = head_importance(model, inputs, labels, TASKS[task])
+    found = head_importance(model, inputs, lambda logits: task_losses(logits, labels, TASKS[task]))
 
     @torch.no_grad()
     def losses():

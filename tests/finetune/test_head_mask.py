@@ -7,8 +7,8 @@ import pytorch_lightning as pl
 import torch
 
 from headscope.data_modules.encoders.attention import weights_go_to
-from headscope.errors import ConfigError, InputError
-from headscope.finetune.head_mask import WAYS, DisableHeads, disabled, heads_of_layers
+from headscope.errors import ConfigError
+from headscope.finetune.head_mask import DisableHeads, disabled, heads_of_layers
 
 ARCHITECTURES = ("bert", "roberta", "distilbert", "electra", "albert", "xlm-roberta")
 
@@ -50,7 +50,7 @@ def plain_bert(model, inputs, heads, how):
     return torch.stack(all_logits)
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", ["uniform", "zero", "mean"])
 @pytest.mark.parametrize("heads", [[(1, 2)], [(3, 4)], [(1, 1), (2, 3), (2, 4)], [(2, head) for head in range(1, 5)]])
 @torch.no_grad()
 def test_disabled_heads_equal_a_plain_reimplementation(tiny_classifier, inputs, heads, how):
@@ -136,10 +136,8 @@ def test_layers_and_ways_are_checked(tiny_classifier):
     assert heads_of_layers([2], 3, 2) == [(2, 1), (2, 2)]
     with pytest.raises(ConfigError, match="layer 4: expected 1 to 3"):
         heads_of_layers([4], 3, 2)
-    with pytest.raises(ConfigError, match="how=half: expected uniform, zero or mean"):
+    with pytest.raises(ConfigError, match="how=half: expected uniform, zero, mean or resample"):
         disabled(tiny_classifier("bert"), [(1, 1)], "half").__enter__()
-    with pytest.raises(InputError, match="its attention cannot be changed"):
-        disabled(tiny_classifier("deberta-v2"), [(1, 1)]).__enter__()
 
 
 @torch.no_grad()

@@ -50,7 +50,11 @@ NO_MODEL_IS_READ = [
     ("encoder.dtype=float16", 2, "encoder.dtype=float16: expected float32 or bfloat16."),
     ("data.from_word=last", 2, "data.from_word=last: expected mean or first."),
     ("experiment=kovaleva_glue data.task=cola", 2, "data.task=cola: expected mrpc, stsb, sst2, qqp, rte, qnli or mnli."),
-    ("experiment=kovaleva_disable_heads module.how=remove", 2, "module.how=remove: expected uniform, zero or mean."),
+    (
+        "experiment=kovaleva_disable_heads module.how=remove",
+        2,
+        "module.how=remove: expected uniform, zero, mean or resample.",
+    ),
     ("experiment=clark_relations analyses.relations.min_count=0", 2, "analyses.relations.min_count=0: expected a whole"),
     ("experiment=pattern_fold module.dropout=1", 2, "module.dropout=1: expected a number from 0 and below 1."),
     ("experiment=clark_gradients data.mask_share=0", 2, "data.mask_share=0: expected a number above 0 and at most 1."),

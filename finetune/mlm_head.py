@@ -1,0 +1,163 @@
+"""A masked-LM head for an encoder without one: dense, norm, and a decoder tied to the embeddings."""
+
+from typing import Any, cast
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torchmetrics import SumMetric
+from transformers import AutoModelForMaskedLM, PreTrainedModel, get_linear_schedule_with_warmup
+from transformers.modeling_outputs import BaseModelOutput
+
+from headscope.contracts import EncoderSpec, Facts, Findings
+from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
+from headscope.data_modules.encoders.models import ModelFiles
+from headscope.errors import ConfigError, InputError, given
+from headscope.finetune.classifier_model import require_number
+
+WARMUP = 0.1
+PARTS = ("loss", "right", "unigram_loss", "unigram_right", "tokens")
+
+
+class MaskedHead(pl.LightningModule):
+    """Learns a head from the states of masked tokens, which are computed once: neither encoder nor masks change.
+
+    Beside it stands what the frequencies of the training tokens alone say: the baseline, with one added to each count.
+    """
+
+    def __init__(self, facts: Facts, lr: float = 1e-3, weight_decay: float = 0.01, seed: int = 0) -> None:
+        super().__init__()
+        require_number("module.lr", lr, above=0.0)
+        require_number("module.weight_decay", weight_decay)
+        if facts.objective != "masked":
+            raise ConfigError("module=mlm_head: needs data=language with data.objective=masked.")
+        self.model = load_without_head(given(facts.encoder, "an encoder"), seed)
+        self.lr, self.weight_decay = lr, weight_decay
+        words: int = self.model.get_output_embeddings().weight.shape[0]
+        self.counts: Tensor
+        self.register_buffer("counts", torch.zeros(words))  # of the training tokens
+        self.kept: dict[int, Tensor] = {}  # the states of an input's masked tokens, by its index in the training part
+        self.sums = nn.ModuleDict({name: SumMetric() for name in PARTS})
+
+    def on_fit_start(self) -> None:
+        split = cast(Any, self.trainer).datamodule.read_splits()["train"]
+        for item in split.items:
+            labels = item.model_inputs["labels"]
+            ids = np.where(labels == IGNORE, item.input_ids, labels)
+            self.counts += torch.bincount(torch.from_numpy(ids).long(), minlength=len(self.counts)).to(self.device)
+
+    def states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
+        """The last layer's states of the masked tokens."""
+        inputs = {name: tensor for name, tensor in batch.encoder_inputs.items() if name != "labels"}
+        with torch.no_grad():
+            return self.model.base_model(**inputs)[0][batch.encoder_inputs["labels"] != IGNORE]
+
+    def _kept_states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
+        index, asked = batch.input_index.tolist(), (batch.encoder_inputs["labels"] != IGNORE).sum(1).tolist()
+        if any(one not in self.kept for one in index):
+            self.kept |= dict(zip(index, self.states(batch).split(asked), strict=True))
+        return torch.cat([self.kept[one] for one in index])
+
+    def on_train_epoch_start(self) -> None:
+        self.model.eval()  # the encoder is not trained, so nothing of it is dropped
+
+    def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
+        labels = asked_words(batch)
+        logits = head_logits(self.model, self._kept_states(batch))
+        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), torch.tensor(len(labels)))
+        self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
+        return loss
+
+    def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        if not len(batch.mask):  # of an idle process; models refuse a batch of none
+            return
+        labels, logits = asked_words(batch), head_logits(self.model, self.states(batch))
+        chances = self.unigram_log_chances()
+        found = {
+            "loss": nn.functional.cross_entropy(logits, labels, reduction="sum"),
+            "right": (logits.argmax(-1) == labels).sum(),
+            "unigram_loss": -chances[labels].sum(),
+            "unigram_right": (labels == chances.argmax()).sum(),
+            "tokens": torch.tensor(len(labels)),
+        }
+        for name, value in found.items():
+            cast(SumMetric, self.sums[name]).update(value)
+
+    def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        self.validation_step(batch, batch_idx)
+
+    def unigram_log_chances(self) -> Float[Tensor, "word"]:
+        """How likely each word is by its count in the training text, to which one is added."""
+        return torch.log((self.counts + 1) / (self.counts + 1).sum())
+
+    def on_validation_epoch_end(self) -> None:
+        self._log("val")
+
+    def on_test_epoch_end(self) -> None:
+        self._log("test")
+
+    def _log(self, part: str) -> None:
+        sums = {name: float(cast(SumMetric, metric).compute()) for name, metric in self.sums.items()}
+        tokens = max(sums.pop("tokens"), 1)
+        names = {"loss": "loss", "right": "accuracy", "unigram_loss": "unigram_loss", "unigram_right": "unigram_accuracy"}
+        scale = {"right": 100, "unigram_right": 100}
+        self.log_dict({f"{part}/{names[key]}": scale.get(key, 1) * total / tokens for key, total in sums.items()})
+        for metric in self.sums.values():
+            cast(SumMetric, metric).reset()
+
+    def findings(self) -> Findings:
+        return Findings()
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        learnt = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.AdamW(learnt, lr=self.lr, weight_decay=self.weight_decay)
+        steps = self.trainer.estimated_stepping_batches
+        schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def asked_words(batch: AttentionBatch) -> Int[Tensor, "asked"]:
+    """The words behind the masked tokens."""
+    labels = batch.encoder_inputs["labels"]
+    return labels[labels != IGNORE]
+
+
+def head_logits(model: PreTrainedModel, states: Float[Tensor, "asked size"]) -> Float[Tensor, "asked word"]:
+    """What the model's head makes of states: the model run with its encoder's work already done."""
+
+    class Done(nn.Module):
+        def forward(self, *_: Any, **__: Any) -> BaseModelOutput:
+            return BaseModelOutput(last_hidden_state=cast(Any, states[None]))
+
+    name = model.base_model_prefix
+    encoder = getattr(model, name)
+    setattr(model, name, Done())
+    try:
+        return cast(Any, model)(input_ids=torch.zeros(1, len(states), dtype=torch.long)).logits[0]
+    finally:
+        setattr(model, name, encoder)
+
+
+def load_without_head(spec: EncoderSpec, seed: int) -> PreTrainedModel:
+    """The encoder, frozen, with a new head whose decoder is tied to the embeddings; refused where it has a head already."""
+    if spec.dtype != "float32":
+        raise ConfigError(f"encoder.dtype={spec.dtype}: a head is trained in float32.")
+    try:
+        model, missing = ModelFiles(spec).load(AutoModelForMaskedLM, seed=seed)
+    except InputError as error:
+        if "Unrecognized configuration class" in str(error.__cause__):
+            raise InputError(f"{spec.name}: its architecture has no masked-language-model head in transformers.") from error
+        raise
+    prefix = f"{model.base_model_prefix}."
+    if not missing:
+        raise InputError(f"{spec.name}: has a trained masked-language-model head already; use it as it is.")
+    if inside := [name for name in missing if name.startswith(prefix) and "pooler" not in name]:
+        raise InputError(f"{spec.name}: the weights lack {len(inside)} tensors of the encoder, such as {inside[0]}.")
+    tied: Any = model.get_output_embeddings()
+    if tied is None or tied.weight is not cast(Any, model.get_input_embeddings()).weight:
+        raise InputError(f"{spec.name}: its head is not tied to its embeddings, so there is too much to learn.")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not name.startswith(prefix))
+    return model.eval()

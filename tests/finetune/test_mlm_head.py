@@ -1,0 +1,96 @@
+"""A head that is trained on a frozen encoder: what it leaves, what it beats, and what is refused."""
+
+import math
+from collections import Counter
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from transformers import AutoModelForMaskedLM
+
+from headscope.data_modules.batches.batch import IGNORE
+from headscope.data_modules.language import LanguageDataModule
+from headscope.errors import ConfigError, InputError
+from headscope.finetune.glue_classifier import SaveModel
+from headscope.finetune.mlm_head import MaskedHead, head_logits, load_without_head
+
+
+@pytest.fixture
+def text(random_encoder):
+    def make(arch="bert", **options):
+        given = {"objective": "masked", "held_out": 0.3, "limit": 12, "max_pieces": 32, "maps": False}
+        return LanguageDataModule(encoder=random_encoder(arch), batch_size=6, **given | options)
+
+    return make
+
+
+def trained(data, epochs, callbacks=()):
+    module = MaskedHead(data.facts(), lr=5e-3)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    trainer = pl.Trainer(accelerator="cpu", max_epochs=epochs, num_sanity_val_steps=0, callbacks=list(callbacks), **quiet)
+    trainer.fit(module, datamodule=data)
+    (scores,) = trainer.test(module, datamodule=data, verbose=False)
+    return module, scores
+
+
+def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_are_its_own(text, tmp_path):
+    data = text()
+    before = {name: weights.clone() for name, weights in data.encoder.load().model.state_dict().items()}
+    _, scores = trained(data, 2, [SaveModel(str(tmp_path / "model"))])
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "model").eval()
+    after = model.bert.state_dict()
+    assert all(torch.equal(weights, after[name]) for name, weights in before.items() if name in after)
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    splits, total, right, count, lost, common = data.read_splits(), 0.0, 0, 0, 0.0, 0
+    seen = Counter()
+    for item in splits["train"].items:
+        for token, label in zip(item.input_ids.tolist(), item.model_inputs["labels"].tolist(), strict=True):
+            seen[token if label == IGNORE else label] += 1
+    words, most = 30522, max(seen, key=seen.get)
+    for item in splits["test"].items:
+        ids, types = (torch.from_numpy(part).long()[None] for part in (item.input_ids, item.model_inputs["token_type_ids"]))
+        with torch.no_grad():
+            logits = model(input_ids=ids, token_type_ids=types).logits[0].double().log_softmax(-1)
+        for place, label in enumerate(item.model_inputs["labels"].tolist()):
+            if label != IGNORE:
+                total, right, count = (
+                    total - float(logits[place, label]),
+                    right + int(logits[place].argmax() == label),
+                    count + 1,
+                )
+                lost -= math.log((seen[label] + 1) / (sum(seen.values()) + words))
+                common += label == most
+    expected = {"loss": total / count, "accuracy": 100 * right / count, "unigram_loss": lost / count}
+    expected["unigram_accuracy"] = 100 * common / count
+    assert {f"test/{name}": value for name, value in expected.items()} == pytest.approx(scores, rel=1e-4)
+
+
+def test_a_head_learns_the_masked_words_by_heart(text):
+    data = text(limit=4)
+    data.read_examples()["test"] = data.read_examples()["val"] = data.read_examples()["train"]
+    _, scores = trained(data, 60)
+    assert scores["test/accuracy"] > 80 > 20 > scores["test/unigram_accuracy"]
+    assert scores["test/loss"] < scores["test/unigram_loss"] / 2
+
+
+@pytest.mark.parametrize("arch", ["bert", "roberta", "distilbert", "mpnet"])
+def test_the_head_alone_says_what_the_whole_model_says(arch, random_encoder):
+    model = load_without_head(random_encoder(arch).spec, 0)
+    ids = torch.randint(1000, 2000, (2, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        states = model.base_model(input_ids=ids, attention_mask=mask)[0]
+        expected = model(input_ids=ids, attention_mask=mask).logits
+        torch.testing.assert_close(head_logits(model, states[1]), expected[1], atol=1e-5, rtol=1e-5)
+    learnt = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert learnt and not any(name.startswith(f"{model.base_model_prefix}.") for name in learnt)
+
+
+def test_what_needs_no_head_or_cannot_have_one_is_refused(random_encoder, text, tmp_path):
+    load_without_head(random_encoder("bert").spec, 0).save_pretrained(tmp_path / "has_one")
+    with pytest.raises(InputError, match="has a trained masked-language-model head already"):
+        load_without_head(random_encoder("bert").spec.at(str(tmp_path / "has_one")), 0)
+    with pytest.raises(InputError, match="its architecture has no masked-language-model head"):
+        load_without_head(random_encoder("llama").spec, 0)
+    with pytest.raises(ConfigError, match="needs data=language with data.objective=masked"):
+        MaskedHead(text(objective="causal").facts())
