@@ -108,7 +108,8 @@ class FeatureAttention(Analysis):
         row |= {"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}
         if name in ALONG:
             # Do the heads with the strongest links have diagonal maps? Of the fine-tuned model, if there is one.
-            ranks: Any = spearmanr(*(means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL))))
+            link, diagonal = (means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL)))
+            ranks: Any = spearmanr(link, diagonal)
             row |= {"diagonal_correlation": float(ranks.statistic)}
         return row | {"highest_head": best if count >= self.min_count else None, "n": count}
 

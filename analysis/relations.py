@@ -107,7 +107,7 @@ class RelationHeads(GivesToSeparator):
         if self.clitics:
             asked = asked_words(batch.gold["asked"], self.is_possessive[relations] & words)
             predicted = predicted.gather(2, asked[:, None].expand_as(predicted))
-        scored = pairs_seen(batch.seen, asked, governors) if self.causal else (governors > 0)[:, None].expand(-1, 2, -1)
+        scored = pairs_seen(batch.visible(), asked, governors) if self.causal else (governors > 0)[:, None].expand(-1, 2, -1)
         scored = scored.float()  # (batch, direction, word)
         right = (predicted == governors[:, None]) * scored.repeat_interleave(self.layers * self.heads, 1)
         member = self.members[relations] * (governors > 0)[..., None]  # (batch, word, row)

@@ -58,7 +58,7 @@ HALF = 0.5
 RELEASED_SMOOTHING = 0.0001
 BROAD_SHARE = 0.1  # the heads of highest entropy that count as broad
 # What uniform attention over all that a token may see would give, for the lines of Figures 2 and 4.
-UNIFORM = ("attention_to_sep", "entropy", "cls_entropy")
+UNIFORM: tuple[str, ...] = ("attention_to_sep", "entropy", "cls_entropy")
 # Figure 1: the head that is most so, by what it is most of.
 EXAMPLES = {
     "broad": "entropy",
