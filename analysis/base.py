@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from headscope.contracts import DrawnInput, Facts, Findings, HeadValues, Quantity, joined
+from headscope.analysis.statistics import DEVIATIONS, error_of_mean
+from headscope.contracts import DrawnInput, Facts, Findings, HeadValues, Quantity, by_name, joined
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, given
 
@@ -76,17 +77,21 @@ class InputMeans(Analysis):
     """Means over inputs of quantities that each input has or has not: sums for every head, and how many inputs have each."""
 
     total: Tensor
+    squares: Tensor
     inputs: Tensor
 
     def __init__(self, facts: Facts, quantities: Sequence[Quantity]) -> None:
         super().__init__(facts)
         self.quantities = tuple(quantities)
         self.add_sum("total", len(quantities), self.layers * self.heads)
+        self.add_sum("squares", len(quantities), self.layers * self.heads)
         self.add_sum("inputs", len(quantities))
 
     def count(self, values: Float[Tensor, "batch quantity map"], defined: Bool[Tensor, "batch quantity"]) -> None:
         """Add the values of some inputs, where they are defined."""
-        self.total += (values * defined[..., None]).sum(0, dtype=torch.float64)
+        counted = (values * defined[..., None]).double()
+        self.total += counted.sum(0)
+        self.squares += counted.square().sum(0)
         self.inputs += defined.sum(0)
 
     def means(self) -> dict[str, Float[Tensor, "layer head"]]:
@@ -94,11 +99,25 @@ class InputMeans(Analysis):
         means = (self.total / self.inputs[:, None]).reshape(-1, self.layers, self.heads)
         return dict(zip((quantity.name for quantity in self.quantities), means, strict=True))
 
+    def errors(self) -> dict[str, Float[Tensor, "layer head"]]:
+        """The standard error of each mean, over inputs."""
+        errors = error_of_mean(self.total, self.squares, self.inputs[:, None]).reshape(-1, self.layers, self.heads)
+        return dict(zip((quantity.name for quantity in self.quantities), errors, strict=True))
+
     def head_values(self) -> dict[str, HeadValues]:
-        """The means as findings."""
+        """The means as findings, with their intervals by the normal distribution."""
         counts = self.inputs[:, None].expand_as(self.total)
-        rows = zip(self.quantities, self.means().values(), counts, strict=True)
-        return {one.name: HeadValues(one, mean.tolist(), self.grid(count)) for one, mean, count in rows}
+        rows = zip(self.quantities, self.means().values(), self.errors().values(), counts, strict=True)
+        return by_name(
+            HeadValues(
+                one,
+                mean.tolist(),
+                self.grid(count),
+                (mean - DEVIATIONS * error).tolist(),
+                (mean + DEVIATIONS * error).tolist(),
+            )
+            for one, mean, error, count in rows
+        )
 
 
 class DrawsMaps(Analysis):

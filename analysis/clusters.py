@@ -1,6 +1,6 @@
 """Which heads attend alike (Clark, section 6): Jensen-Shannon distances of all pairs of heads, drawn in the plane."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from headscope.files import local_path
 SECTION = Section("clusters", "clusters of heads")
 RELEASED_SMOOTHING = 0.001
 ReadRun = Callable[[Path], RunResults | None]  # the results in a folder, if a run finished there
+ROUNDING = 1e-12  # two sums of the same numbers in another order count as equal
 CELLS_IN_CACHE = 4096  # of each map, on the CPU; a GPU takes whole inputs
 
 
@@ -33,15 +34,17 @@ class HeadDistances(Analysis):
         facts: Facts,
         released: bool = False,
         seed: int = 0,
+        permutations: int = 1999,
         relations_run: str | None = None,
+        coreference_run: str | None = None,
         read_run: ReadRun | None = None,
     ) -> None:
         super().__init__(facts)
-        self.smoothing, self.seed = RELEASED_SMOOTHING if released else 0.0, seed
-        self.relation_heads: list[Row] = []
-        if relations_run:
-            reader = given(read_run, "what reads relations_run")
-            self.relation_heads = relation_heads_of(local_path(relations_run), reader, facts.encoder_sha256)
+        self.smoothing, self.seed, self.permutations = RELEASED_SMOOTHING if released else 0.0, seed, permutations
+        self.marked: list[Row] = []
+        for run, found_by in ((relations_run, relation_heads_of), (coreference_run, coreference_head_of)):
+            if run:
+                self.marked += found_by(local_path(run), given(read_run, "what reads runs"), facts.encoder_sha256)
         self.add_sum("mixed", self.layers * self.heads, self.layers * self.heads)
         self.add_sum("tokens")
 
@@ -56,12 +59,14 @@ class HeadDistances(Analysis):
         return Findings(
             metrics={"mean_js_per_token": float(mean.sum() / max(1, len(mean) * (len(mean) - 1))), "mds_stress": stress},
             tables={
-                "marked_relations": self.relation_heads,
+                "marked_relations": self.marked,
+                "layer_distances": within_and_between(mean, self.layers, self.permutations, self.seed),
                 "distances": [
                     {"head": name, **dict(zip(names, row, strict=True))}
                     for name, row in zip(names, mean.tolist(), strict=True)
                 ],
             },
+            notes={"layer_distances": [f"p: layers drawn at random {self.permutations:,} times; n: pairs of heads"]},
             heads=by_name(HeadValues(coordinate(axis), self.grid(points[:, n])) for n, axis in enumerate("xy")),
         )
 
@@ -74,13 +79,50 @@ def coordinate(axis: str) -> Quantity:
 
 def relation_heads_of(run: Path, read_run: ReadRun, encoder_sha256: str | None) -> list[Row]:
     """The best head of each relation, as another run found it with the same encoder."""
-    results = read_run(run)
-    if results is None or "relation_heads" not in results.tables:
-        raise ConfigError(f"analyses.clusters.relations_run={run}: no finished run of clark_relations there.")
-    rows, encoder = results.tables["relation_heads"], results.provenance.encoder
-    if encoder.get("sha256") != encoder_sha256:
-        raise ConfigError(f"analyses.clusters.relations_run={run}: was run with another encoder, {encoder['name']}.")
+    rows = table_of_run("relations_run", run, read_run, encoder_sha256, "relation_heads", "clark_relations")
     return [{"relation": row["relation"], "head": row["head"]} for row in rows]
+
+
+def coreference_head_of(run: Path, read_run: ReadRun, encoder_sha256: str | None) -> list[Row]:
+    """The head that finds most antecedents, as another run found it with the same encoder."""
+    rows = table_of_run("coreference_run", run, read_run, encoder_sha256, "coreference", "clark_coreference")
+    return [{"relation": "coreference", "head": row["head"]} for row in rows if row["row"] == "best head, among mentions"]
+
+
+def table_of_run(
+    key: str, run: Path, read_run: ReadRun, encoder_sha256: str | None, table: str, experiment: str
+) -> Sequence[Row]:
+    """A table of a finished run of the same encoder."""
+    results = read_run(run)
+    if results is None or table not in results.tables:
+        raise ConfigError(f"analyses.clusters.{key}={run}: no finished run of {experiment} there.")
+    encoder = results.provenance.encoder
+    if encoder.get("sha256") != encoder_sha256:
+        raise ConfigError(f"analyses.clusters.{key}={run}: was run with another encoder, {encoder['name']}.")
+    return results.tables[table]
+
+
+def within_and_between(distances: Float[Tensor, "map map"], layers: int, permutations: int, seed: int) -> list[Row]:
+    """The mean distance of two heads of a layer and of two layers; how often layers drawn at random are as close within."""
+    heads = len(distances) // layers
+    pairs = layers * heads * (heads - 1), len(distances) * (len(distances) - heads)
+    if not all(pairs):
+        return []
+    total, draw = distances.double().sum(), torch.Generator().manual_seed(seed)
+
+    def within(order: Tensor) -> Tensor:
+        blocks = distances.double()[order][:, order].view(layers, heads, layers, heads)
+        return torch.einsum("lalb->", blocks)
+
+    observed = within(torch.arange(len(distances)))
+    orders = (torch.randperm(len(distances), generator=draw) for _ in range(permutations))
+    as_close = sum(bool(within(order) <= observed * (1 + ROUNDING)) for order in orders)
+    p = (1 + as_close) / (1 + permutations)
+    means = float(observed / pairs[0]), float((total - observed) / pairs[1])
+    return [
+        {"heads": "of one layer", "mean_js": means[0], "p": p, "n": pairs[0] // 2},
+        {"heads": "of two layers", "mean_js": means[1], "p": None, "n": pairs[1] // 2},
+    ]
 
 
 def mixture_sums(

@@ -1,24 +1,43 @@
 """Coreference by single heads (Clark, section 4.3, Table 2)."""
 
-from typing import Any
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.base import Analysis, flat_maps
-from headscope.analysis.statistics import FOLDS, held_out, interval, poisson_weights, require_replicates
-from headscope.contracts import Facts, Findings, HeadValues, Quantity, Section, by_name, head_at
+from headscope.analysis.base import DrawsMaps, flat_maps
+from headscope.analysis.statistics import (
+    FOLDS,
+    choices,
+    differs,
+    holm,
+    holm_of_defined,
+    interval,
+    of_choices,
+    poisson_weights,
+    require_replicates,
+)
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.mentions import BASELINES, KINDS
 
 SECTION = Section("coreference", "coreference")
 COUNTINGS = {"coreference": "among mentions", "coreference_any_word": "among all words"}
 COLUMNS = ("all", *KINDS)
+BASELINE = "same head word"  # what heads are tested against
+QUOTED = "neural coreference"
+NOT_CHOSEN: Row = dict.fromkeys(("held_out", "held_out_low", "held_out_high", "p"))
+HELD_OUT = f"held out: head chosen on half of the documents, scored on the other; p: against {BASELINE}, bootstrap, Holm"
 
 
-class CoreferenceHeads(Analysis):
-    """How often the head word of a mention attends most to the head word of an antecedent, per head and kind."""
+class CoreferenceHeads(DrawsMaps):
+    """How often the head word of a mention attends most to the head word of an antecedent, per head and kind.
+
+    Heads are compared with the baseline of the same head word, by bootstrap over documents; the head of a table's row is
+    tested on the documents that did not choose it.
+    """
 
     kind = "documents"
     correct: Tensor
@@ -28,14 +47,16 @@ class CoreferenceHeads(Analysis):
 
     def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
         super().__init__(facts)
-        self.replicates, self.seed = require_replicates(replicates), seed
+        self.replicates, self.seed, self.notes = require_replicates(replicates), seed, facts.notes
         # Rows: every head among the mentions, every head among all words, then the baselines.
         self.maps = self.layers * self.heads
         rows = len(COUNTINGS) * self.maps + len(BASELINES)
+        self.baseline = len(COUNTINGS) * self.maps + list(BASELINES).index(BASELINE)
         self.add_sum("correct", FOLDS, rows, len(COLUMNS))
         self.add_sum("count", FOLDS, len(COLUMNS))
-        self.add_sum("resampled_correct", replicates, rows, len(COLUMNS), dtype=torch.float32)
+        self.add_sum("resampled_correct", FOLDS, replicates, rows, len(COLUMNS), dtype=torch.float32)
         self.add_sum("resampled_count", replicates, len(COLUMNS), dtype=torch.float32)
+        self.keep_maps_of(facts.drawn, [len(one.tokens) + 1 for one in facts.drawn])
 
     def update(self, batch: AttentionBatch) -> None:
         heads, scored = batch.gold["mention_heads"], batch.gold["antecedents"] > 0
@@ -51,20 +72,28 @@ class CoreferenceHeads(Analysis):
         self.correct += torch.einsum("bf,brc->frc", fold, document_right)
         self.count += fold.T @ document_count
         weights = poisson_weights(document, self.replicates, self.seed)
-        self.resampled_correct += (weights @ document_right.flatten(1)).view_as(self.resampled_correct)
+        for half in range(FOLDS):
+            resampled = (weights * fold[:, half]) @ document_right.flatten(1)
+            self.resampled_correct[half] += resampled.view_as(self.resampled_correct[half])
         self.resampled_count += weights @ document_count
+        self.keep_maps(batch)
 
     def compute(self) -> Findings:
-        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
+        low, high = (100 * end for end in interval(self.resampled_correct.sum(0), self.resampled_count[:, None]))
         shares, count = 100 * self.correct.sum(0) / self.count.sum(0), self.count.sum(0)
         chosen = {name: self._best(index) for index, name in enumerate(COUNTINGS)}
         rows = {name: len(COUNTINGS) * self.maps + index for index, name in enumerate(BASELINES)}
         rows |= {f"best head, {COUNTINGS[name]}": row for name, row in chosen.items()}
-        table: list[dict[str, Any]] = [
-            {"row": name, "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None}
-            | dict(zip(COLUMNS, shares[row].tolist(), strict=True))
-            | {"low": float(low[row, 0]), "high": float(high[row, 0])}
-            | {"held_out": self._held_out(row) if row in chosen.values() else None, "n": int(count[0])}
+        table: list[Row] = [
+            {
+                "row": name,
+                "head": head_at(row % self.maps, self.heads) if row in chosen.values() else None,
+                **dict(zip(COLUMNS, shares[row].tolist(), strict=True)),
+                "low": float(low[row, 0]),
+                "high": float(high[row, 0]),
+                **(self._held_out(row) if row in chosen.values() else NOT_CHOSEN),
+                "n": int(count[0]),
+            }
             for name, row in rows.items()
         ]
         intervals = [
@@ -74,31 +103,84 @@ class CoreferenceHeads(Analysis):
             for index, column in enumerate(COLUMNS)
             if count[index]
         ]
-        heads = by_name(
-            HeadValues(
-                antecedents_found(name, column),
-                value=self.grid(shares[part, index]),
-                n=self.grid(count[index].expand(self.maps)),
-                low=self.grid(low[part, index]),
-                high=self.grid(high[part, index]),
-            )
-            for name, part in zip(COUNTINGS, self.map_slices(len(COUNTINGS)), strict=True)
-            for index, column in enumerate(COLUMNS)
-            if count[index]
-        )
         metrics = {row["row"].replace(", ", "_").replace(" ", "_"): row["all"] for row in table}
         mentions = ", ".join(f"{int(number):,} {column}" for column, number in zip(COLUMNS, count, strict=True))
-        tables = {"coreference": table, "coreference_intervals": intervals}
-        return Findings(metrics, tables, heads, notes={"coreference": [f"mentions (n): {mentions}"]})
+        return Findings(
+            metrics,
+            {"coreference": with_quoted(by_holm(table)), "coreference_intervals": intervals},
+            self._head_values(shares, low, high),
+            drawings={"coreference_lines": self._drawings(head_at(chosen["coreference"], self.heads))},
+            notes={"coreference": [f"mentions (n): {mentions}", *self.notes, HELD_OUT]},
+        )
 
     def _best(self, counting: int) -> int:
         """The row of the best head over all mentions."""
         start = counting * self.maps
         return start + int(self.correct.sum(0)[start : start + self.maps, 0].argmax())
 
-    def _held_out(self, row: int) -> float | None:
+    def _held_out(self, row: int) -> Row:
+        """What the heads that half of the documents chose find in the other half, tested against the baseline."""
         start = row // self.maps * self.maps
-        return held_out(self.correct[:, start : start + self.maps, 0], self.count[:, 0])
+        part = slice(start, start + self.maps)
+        if not self.count[:, 0].all():
+            return NOT_CHOSEN
+        best = choices(self.correct[:, part, 0])
+        right, all_right = (of_choices(one[..., part, 0], best) for one in (self.correct, self.resampled_correct))
+        low, high = interval(all_right, self.resampled_count[:, 0])
+        difference = (right - self.correct[:, self.baseline, 0].sum()) / self.count[:, 0].sum()
+        resampled = (all_right - self.resampled_correct[..., self.baseline, 0].sum(0)) / self.resampled_count[:, 0]
+        return {
+            "held_out": 100 * float(right / self.count[:, 0].sum()),
+            "held_out_low": 100 * float(low),
+            "held_out_high": 100 * float(high),
+            "p": float(differs(float(difference), resampled)),
+        }
+
+    def _head_values(self, shares: Tensor, low: np.ndarray, high: np.ndarray) -> dict[str, HeadValues]:
+        """Every head in both countings, with p-values against the baseline, Holm over heads."""
+        count, found = self.count.sum(0), []
+        resampled = self.resampled_correct.sum(0) / self.resampled_count[:, None]
+        for name, part in zip(COUNTINGS, self.map_slices(len(COUNTINGS)), strict=True):
+            for index, column in enumerate(COLUMNS):
+                if not count[index]:
+                    continue
+                difference = (shares[part, index] - shares[self.baseline, index]).cpu().numpy() / 100
+                drawn = resampled[:, part, index] - resampled[:, self.baseline, index, None]
+                found.append(
+                    HeadValues(
+                        antecedents_found(name, column),
+                        value=self.grid(shares[part, index]),
+                        n=self.grid(count[index].expand(self.maps)),
+                        low=self.grid(low[part, index]),
+                        high=self.grid(high[part, index]),
+                        p=self.grid(holm_of_defined(differs(difference, drawn))),
+                    )
+                )
+        return by_name(found)
+
+    def _drawings(self, head: str) -> list[Row]:
+        """What the head attends to from mention to mention, by their head words; links are indices."""
+        drawings: list[Row] = []
+        for number, one in enumerate(self.drawn):
+            heads, groups = one.marked["heads"], one.marked["groups"]
+            at = sorted(set(heads))
+            pairs = [(i, j) for i, a in enumerate(heads) for j, b in enumerate(heads) if b < a and groups[i] == groups[j]]
+            links = sorted({(at.index(heads[i]), at.index(heads[j])) for i, j in pairs})
+            grid = self.drawn_map(number, head)[at][:, at].double().round(decimals=4)
+            shown = {"words": [one.tokens[position - 1] for position in at], "attention": grid.tolist()}
+            drawings.append({"head": head, **shown, "links": [list(link) for link in links]})
+        return drawings
+
+
+def by_holm(table: Sequence[Row]) -> list[Row]:
+    """With p-values corrected over the rows that have one."""
+    corrected = iter(holm([row["p"] for row in table if row["p"] is not None]))
+    return [{**row, "p_holm": None if row["p"] is None else next(corrected)} for row in table]
+
+
+def with_quoted(table: Sequence[Row]) -> list[Row]:
+    """With a row for the system that the paper quotes and that is not ours to run: all but its published figure is empty."""
+    return [*table[: len(BASELINES)], dict.fromkeys(table[0]) | {"row": QUOTED}, *table[len(BASELINES) :]]
 
 
 def antecedents_found(counting: str, column: str) -> Quantity:

@@ -1,5 +1,7 @@
 """How much a head's attention changed between two models on the same inputs (Kovaleva, section 4.3, Figure 5)."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -20,7 +22,10 @@ COSINE = Quantity(
 
 
 class HeadDrift(Analysis):
-    """The cosine between the two maps of each head over the real tokens of an input, averaged over inputs."""
+    """The cosine between the two maps of each head over the real tokens of an input, averaged over inputs.
+
+    `released` takes the padding in, as the authors' code does: the rows of padded queries, up to the batch's longest input.
+    """
 
     kind = "glue"
     total: Tensor
@@ -28,11 +33,11 @@ class HeadDrift(Analysis):
     resampled_total: Tensor
     resampled_inputs: Tensor
 
-    def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0) -> None:
+    def __init__(self, facts: Facts, replicates: int = 500, seed: int = 0, released: bool = False) -> None:
         super().__init__(facts)
         if not facts.tuned:
             raise Unsuitable("needs a second model; name its folder with tuned.name=.")
-        self.replicates, self.seed = require_replicates(replicates), seed
+        self.replicates, self.seed, self.released = require_replicates(replicates), seed, released
         maps = self.layers * self.heads
         self.add_sum("total", maps)
         self.add_sum("inputs")
@@ -40,7 +45,8 @@ class HeadDrift(Analysis):
         self.add_sum("resampled_inputs", replicates)
 
     def update(self, batch: AttentionBatch) -> None:
-        cosines = map_cosines(flat_maps(batch), batch.flat_tuned_maps(), batch.mask).double()
+        counted = torch.ones_like(batch.mask) if self.released else batch.mask
+        cosines = map_cosines(flat_maps(batch), batch.flat_tuned_maps(), counted).double()
         weights = poisson_weights(batch.input_index, self.replicates, self.seed).double()
         self.total += cosines.sum(0)
         self.inputs += len(cosines)
@@ -65,7 +71,15 @@ class HeadDrift(Analysis):
             metrics={"mean_cosine": float(means.mean()), "least_cosine": float(means.min())},
             tables={"drift_by_layer": rows},
             heads=by_name([values]),
+            notes={"drift_by_layer": self._notes(by_layer)},
         )
+
+    def _notes(self, by_layer: Sequence[float]) -> list[str]:
+        """Whether the last two layers changed most, as published for all tasks but QQP; and what was counted."""
+        least = sorted(sorted(range(1, len(by_layer) + 1), key=lambda layer: by_layer[layer - 1])[:2])
+        said = "the last two, as published" if least == [len(by_layer) - 1, len(by_layer)] else "published: the last two"
+        counted = ["padding is counted too, as in the released code"] if self.released else []
+        return [f"layers that changed most: {' and '.join(map(str, least))} ({said})", *counted]
 
 
 def map_cosines(

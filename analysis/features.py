@@ -1,13 +1,16 @@
 """Attention to linguistic features and along linguistic links (Kovaleva, sections 4.4 and 4.5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
+from scipy.stats import spearmanr
 from torch import Tensor
 
 from headscope.analysis.base import Analysis, Unsuitable, flat_maps
 from headscope.analysis.links import largest, link_attention, link_ends, seen_links
+from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS
@@ -18,7 +21,8 @@ SECTION = Section("features", "linguistic features", prefix="features:")  # surf
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
 FROM_CLS = [f"cls_to_{name}" for name in FEATURES]
 ALONG = [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
-QUANTITIES = (*TO_FEATURE, *FROM_CLS, *ALONG)
+DIAGONAL = "near_diagonal"
+QUANTITIES = (*TO_FEATURE, *FROM_CLS, *ALONG, DIAGONAL)
 LINK_LABELS = {
     "verb_subject_forward": ("verb to subject", "Attention from a verb to its subject."),
     "verb_subject_backward": ("subject to verb", "Attention from a subject to its verb."),
@@ -37,43 +41,62 @@ class FeatureAttention(Analysis):
     kind = ("glue", "treebank_tokens")
     total: Tensor
     inputs: Tensor
+    resampled_total: Tensor
+    resampled_inputs: Tensor
 
-    def __init__(self, facts: Facts, min_count: int = 30) -> None:
+    def __init__(self, facts: Facts, min_count: int = 30, replicates: int = 200, seed: int = 0) -> None:
         super().__init__(facts)
         if not facts.features:
             raise Unsuitable("needs features; name a spaCy pipeline with parser=.")
         self.min_count = require_least("analyses.features.min_count", min_count)
         self.layout = facts.layout
         self.models = ("", TUNED) if facts.tuned else ("",)
+        self.replicates, self.seed = require_replicates(replicates), seed
+        shape = (len(self.models), len(QUANTITIES), self.layers * self.heads)
+        self.add_sum("resampled_total", replicates, *shape, dtype=torch.float32)
+        self.add_sum("resampled_inputs", replicates, len(QUANTITIES))
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
 
     def update(self, batch: AttentionBatch) -> None:
+        weights = poisson_weights(batch.input_index, self.replicates, self.seed)
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for index, maps in enumerate(compared):
             values, defined = feature_values(maps, batch.mask, batch.gold, batch.visible(), self.layout)
-            self.total[index] += (values * defined[..., None]).sum(0, dtype=torch.float64)
-        self.inputs += defined.sum(0)
+            counted = values * defined[..., None]
+            self.total[index] += counted.sum(0, dtype=torch.float64)
+            self.resampled_total[:, index] += (weights @ counted.float().flatten(1)).unflatten(1, counted.shape[1:])
+            if index == 0:
+                self.inputs += defined.sum(0)
+                self.resampled_inputs += weights.double() @ defined.double()
 
     def compute(self) -> Findings:
         means = self.total / self.inputs[:, None]
         counts = self.inputs.long().tolist()
-        grids = {
-            f"{model}{name}": (means[m, q], counts[q])
+        drawn, drawn_counts = self.resampled_total.double(), self.resampled_inputs[..., None]
+        grids = {  # the means, the same of each replicate, and of how many inputs
+            f"{model}{name}": (means[m, q], drawn[:, m, q], q)
             for m, model in enumerate(self.models)
             for q, name in enumerate(QUANTITIES)
         }
         if len(self.models) > 1:
-            grids |= {f"{CHANGE}{name}": (means[1, q] - means[0, q], counts[q]) for q, name in enumerate(QUANTITIES)}
+            grids |= {
+                f"{CHANGE}{name}": (means[1, q] - means[0, q], drawn[:, 1, q] - drawn[:, 0, q], q)
+                for q, name in enumerate(QUANTITIES)
+            }
         rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
-        heads = {
-            name: HeadValues(meaning(name, self.layout), self.grid(mean), self.grid(torch.full_like(mean, count)))
-            for name, (mean, count) in grids.items()
-            if count
-        }
+        heads = {}
+        for name, (mean, replicates, q) in grids.items():
+            if counts[q]:
+                low, high = map(self.grid, interval(replicates, drawn_counts[:, q]))
+                n = self.grid(torch.full_like(mean, counts[q]))
+                heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high)
         named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
-        return Findings(tables={"features": rows}, heads=heads, notes={"features": [named + none]})
+        notes = [named + none, *cls_notes(rows, self.layout.read_name)]
+        if any(row["quantity"].startswith("noun_pronoun") for row in rows):
+            notes.append("noun and pronoun: every noun with every pronoun of a text, since no coreference is annotated here")
+        return Findings(tables={"features": rows}, heads=heads, notes={"features": notes})
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the row that is read."""
@@ -83,6 +106,11 @@ class FeatureAttention(Analysis):
         layer = f"{self.layers}, the last" if first else "all"
         row = {"quantity": name, "layer": layer, "mean": values[0]}
         row |= {"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}
+        if name in ALONG:
+            # Do the heads with the strongest links have diagonal maps? Of the fine-tuned model, if there is one.
+            link, diagonal = (means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL)))
+            ranks: Any = spearmanr(link, diagonal)
+            row |= {"diagonal_correlation": float(ranks.statistic)}
         return row | {"highest_head": best if count >= self.min_count else None, "n": count}
 
 
@@ -104,6 +132,8 @@ def meaning(name: str, layout: Layout) -> Quantity:
         feature = plain.removeprefix("cls to ")
         label = f"{layout.read_name} to {feature}"
         text = f"Attention from {layout.read_name} to a {feature} token, the largest where there are several."
+    elif name == DIAGONAL:
+        label, text = "attention near the diagonal", "Attention to the token itself, the previous and the next, on average."
     else:
         label, text = LINK_LABELS[name]
     return Quantity(name, label, text, better="high", section=SECTION)
@@ -135,4 +165,30 @@ def feature_values(
             seen = linked & seen_links(visible, start, end)
             values.append(largest(link_attention(maps, start, end), seen))
             defined.append(seen.any(1))
+    values.append(near_diagonal(maps, real))
+    defined.append(real.any(1))
     return torch.stack(values, 1), torch.stack(defined, 1)
+
+
+def near_diagonal(
+    maps: Float[Tensor, "batch map token token"], real: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch map"]:
+    """What the tokens of an input give to themselves and their neighbours, on average: 1 for a diagonal map."""
+    index = torch.arange(maps.shape[-1], device=maps.device)
+    near = (index[:, None] - index).abs() <= 1
+    rows = (maps * (near & real[:, None, None])).sum(-1)
+    return (rows * real[:, None]).sum(-1) / real.sum(1).clamp(min=1)[:, None]
+
+
+def cls_notes(rows: Sequence[Row], read: str) -> list[str]:
+    """What the token that is read attends to most in the last layer, beside what the paper says of fine-tuned models."""
+    column = "tuned_mean" if rows and "tuned_mean" in rows[0] else "mean"
+    of_cls = {row["quantity"].removeprefix("cls_to_"): row[column] for row in rows if row["quantity"] in FROM_CLS}
+    others = {name: value for name, value in of_cls.items() if name != "cls"}
+    if not others:
+        return []
+    state = "the fine-tuned model" if column == "tuned_mean" else "this model"
+    best = max(others, key=others.__getitem__).replace("_", " ")
+    told = f"{read} of {state} attends in the last layer most to: {best}, itself aside"
+    published = "published, fine-tuned: [SEP] for most tasks, punctuation for STS-B, RTE and QNLI"
+    return [f"{told} ({published})" if column == "tuned_mean" else told]

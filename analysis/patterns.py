@@ -13,17 +13,21 @@ from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValue
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES, one_class_notes
 from headscope.errors import ConfigError, InputError
+from headscope.layout import Layout
 
 SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
 TUNED = "tuned_"
+BOUND = "test/tuned_heterogeneous"
 OUTCOMES = (*CLASSES, ABSTAINED)
+CAUSAL = "the classifier learnt from maps of encoders; those of this causal model have nothing above the diagonal"
 
 
 class PatternShares(Analysis):
-    """The share of inputs on which a head's map has each pattern; where the network is less sure, it abstains.
+    """The share of inputs on which a head's map has each pattern: every map has one of the five, the likeliest.
 
-    The classifier gives the probability of each class for maps, the mask of real tokens and their classes.
+    Beside them, the share of maps of whose class the network is less sure than `confidence`. The classifier
+    gives the probability of each class for maps, the mask of real tokens and their classes.
     """
 
     kind = ("glue", "segments", "treebank_tokens")
@@ -43,6 +47,7 @@ class PatternShares(Analysis):
         self.classifier, self.confidence = classifier.eval().requires_grad_(False), confidence
         self.replicates, self.seed = require_replicates(replicates), seed
         self.models = ("", TUNED) if facts.tuned else ("",)
+        self.strange = [CAUSAL] if facts.layout.causal else []
         maps = self.layers * self.heads
         self.add_sum("counts", len(self.models), len(OUTCOMES), maps)
         self.add_sum("sure", len(self.models), maps)
@@ -69,11 +74,11 @@ class PatternShares(Analysis):
         real: Bool[Tensor, "batch token"],
         classes: Int[Tensor, "batch token"],
     ) -> tuple[Float[Tensor, "batch map"], Float[Tensor, "batch outcome map"]]:
-        """How sure the network is of each map, and its class, or that it abstains, as one of several zeros."""
+        """How sure the network is of each map, and as ones among zeros its class, then whether it would abstain."""
         sure, found = cast(Classifier, self.classifier).probabilities(maps, real, classes).max(-1)
-        outcome = torch.where(sure >= self.confidence, found, len(CLASSES))
-        numbers = torch.arange(len(OUTCOMES), device=outcome.device)
-        return sure, (outcome[:, None] == numbers[:, None]).to(sure.dtype)
+        numbers = torch.arange(len(CLASSES), device=found.device)
+        classes = found[:, None] == numbers[:, None]
+        return sure, torch.cat([classes, (sure < self.confidence)[:, None]], 1).to(sure.dtype)
 
     def compute(self) -> Findings:
         if self.no_number:
@@ -107,7 +112,7 @@ class PatternShares(Analysis):
             },
             tables={"patterns_by_layer": rows},
             heads=by_name(heads),
-            notes={"patterns_by_layer": uniform_notes([row for row in rows if row["layer"] == "all"])},
+            notes={"patterns_by_layer": [*self.strange, *uniform_notes([row for row in rows if row["layer"] == "all"])]},
         )
 
 
@@ -118,7 +123,9 @@ def pattern_share(model: str, name: str) -> Quantity:
         f"share of {name.replace('_', ' ')} maps" + (", fine-tuned" if model else ""),
         "The same share in the fine-tuned model."
         if model
-        else f"Share of inputs whose map the classifier calls {name.replace('_', ' ')}.",
+        else f"Share of inputs whose map the classifier calls {name.replace('_', ' ')}."
+        if name != ABSTAINED
+        else "Share of inputs of whose map's class the classifier is not sure; the map is counted in its class too.",
         better="high",
         section=SECTION,
         one_of=f"{model}pattern" if name != ABSTAINED else f"{model}no_pattern",
@@ -155,7 +162,7 @@ def uniform_notes(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         maps = "the maps" if row["model"] == "model" else "the fine-tuned model's maps"
         maps += f" of {row['task']}" if "task" in row else ""
-        notes += one_class_notes({name: row[name] / 100 for name in OUTCOMES}, "the classifier", maps)
+        notes += one_class_notes({name: row[name] / 100 for name in CLASSES}, "the classifier", maps)
     return notes
 
 
@@ -163,15 +170,19 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
     """Several tasks as one (Figure 2): the shares of all maps of each task and model, and those of each layer."""
     by_layer = [{"task": part.value, **row} for part in parts for row in part.results.tables["patterns_by_layer"]]
     whole = [{key: row[key] for key in ("task", "model", *OUTCOMES, "n")} for row in by_layer if row["layer"] == "all"]
-    published = {part.value: part.results.provenance.config["published"].get("test/heterogeneous") for part in parts}
-    rows = [{**row, "heterogeneous, published bound": published[row["task"]]} for row in whole]
+    published = {part.value: part.results.provenance.config["published"].get(BOUND) for part in parts}
+    rows = [  # the paper's is of fine-tuned models
+        {**row, "heterogeneous, published bound": published[row["task"]] if row["model"] == "tuned" else None}
+        for row in whole
+    ]
     names = {"model": "", "tuned": "tuned "}
+    strange = [CAUSAL] if any(Layout.from_json(part.results.provenance.layout).causal for part in parts) else []
     meanings = {name: quantity for part in parts for name, quantity in part.results.quantities.items()}
     return Findings(
         metrics={f"{names[row['model']]}{row['task']} heterogeneous": row["heterogeneous"] for row in rows},
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
-        notes=dict.fromkeys(("summary", "patterns_by_layer"), uniform_notes(rows)),
+        notes=dict.fromkeys(("summary", "patterns_by_layer"), [*strange, *uniform_notes(rows)]),
     )
 
 

@@ -1,28 +1,52 @@
 """Dependency relations by single heads (Clark, section 4.2, Table 1)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.base import DrawsMaps, flat_maps
-from headscope.analysis.statistics import FOLDS, held_out, holm, interval, mcnemar, poisson_weights, require_replicates
-from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, by_name, head_at
+from headscope.analysis.base import flat_maps
+from headscope.analysis.statistics import (
+    FOLDS,
+    choices,
+    holm,
+    interval,
+    mcnemar,
+    of_choices,
+    poisson_weights,
+    require_replicates,
+)
+from headscope.analysis.word_attention import (
+    ALL,
+    OFFSETS,
+    SECTION,
+    GivesToSeparator,
+    asked_words,
+    offset_right,
+    pairs_seen,
+    predicted_words,
+    relation_rows,
+    require_offsets,
+)
+from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, by_name, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.errors import ConfigError, did_you_mean, require_choice
+from headscope.errors import ConfigError, require_choice
 
-SECTION = Section("relations", "dependency relations")
+CAUSAL = "unseen: the share of words whose pair the causal model cannot see in this direction; n counts the others"
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")
-OFFSETS = tuple(offset for offset in range(-5, 6) if offset)
-ALL = "all"
-NOT_SCORED = ("punct", "root")
 POSSESSIVE = ("poss", "nmod:poss")
+NOTES = ("held out: head and offset chosen on one half, scored on the other; p: McNemar of these, Holm over relations",)
 
 
-class RelationHeads(DrawsMaps):
-    """How often the word that a head attends to most is the gold head, per relation, head and direction."""
+class RelationHeads(GivesToSeparator):
+    """How often the word that a head attends to most is the gold head, per relation, head and direction.
+
+    `possessive: clitic` scores what the possessive clitic behind a word predicts, as Table 1 does; `candidates: all` lets
+    a word attend most to [CLS] and [SEP], and be wrong by it, as the paper's footnote 3 has it. In a causal model a pair
+    of words can be seen in one direction only: each direction is scored on the words whose pair it may see.
+    """
 
     kind = "treebank"
     members: Tensor
@@ -33,93 +57,140 @@ class RelationHeads(DrawsMaps):
     both_correct: Tensor
     resampled_correct: Tensor
     resampled_count: Tensor
+    pieces: Tensor
+    all_words: Tensor
 
     def __init__(
         self,
         facts: Facts,
         relations: Sequence[str] | str | None = None,
         subtypes: bool = True,
-        possessive: str = "text",
+        possessive: str = "clitic",
+        candidates: str = "words",
+        offsets: Sequence[Any] = OFFSETS,
         min_count: int = 100,
         replicates: int = 500,
         seed: int = 0,
     ) -> None:
         super().__init__(facts)
-        require_choice("analyses.relations.possessive", possessive, ("text", "released"))
-        self.released_possessive, self.min_count = possessive == "released", min_count
-        self.replicates, self.seed = require_replicates(replicates), seed
+        require_choice("analyses.relations.possessive", possessive, ("clitic", "strict"))
+        require_choice("analyses.relations.candidates", candidates, ("words", "all"))
+        if candidates == "all" and not facts.separators:
+            raise ConfigError("analyses.relations.candidates=all: needs data.separators=true, which keeps [SEP].")
+        self.clitics, self.all_units, self.separators = possessive == "clitic", candidates == "all", facts.separators
+        self.offsets, self.min_count = require_offsets(offsets), min_count
+        self.replicates, self.seed, self.causal = require_replicates(replicates), seed, facts.layout.causal
         self.names, members = relation_rows(facts.relations, relations, subtypes)
-        clitic = [name in POSSESSIVE for name in facts.relations]
         self.register_buffer("members", members, persistent=False)
-        self.register_buffer("is_possessive", torch.tensor(clitic), persistent=False)
+        self.register_buffer(
+            "is_possessive", torch.tensor([name in POSSESSIVE for name in facts.relations]), persistent=False
+        )
         maps, rows = len(DIRECTIONS) * self.layers * self.heads, len(self.names)
         self.add_sum("correct", FOLDS, maps, rows)
-        self.add_sum("count", FOLDS, rows)
-        self.add_sum("offset_correct", len(OFFSETS), rows)
-        self.add_sum("both_correct", maps, len(OFFSETS), rows)
-        self.add_sum("resampled_correct", replicates, maps, rows, dtype=torch.float32)
-        self.add_sum("resampled_count", replicates, rows, dtype=torch.float32)
-        self.keep_maps_of(facts.drawn, [len(one.tokens) + 1 for one in facts.drawn])
+        # What each direction may see is all that it is asked; without causality it is the same for both.
+        self.add_sum("count", FOLDS, len(DIRECTIONS), rows)
+        self.add_sum("all_words", rows)
+        self.add_sum("offset_correct", FOLDS, len(DIRECTIONS), len(self.offsets), rows)
+        self.add_sum("both_correct", FOLDS, maps, len(self.offsets), rows)
+        self.add_sum("resampled_correct", FOLDS, replicates, maps, rows, dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, len(DIRECTIONS), rows, dtype=torch.float32)
+        self.add_sum("pieces", 2)  # words of several pieces, and all words
+        self.keep_maps_of(facts.drawn, [len(one.tokens) + (not facts.separators) for one in facts.drawn])
+        if facts.separators:
+            self.count_separators(replicates)
 
     def update(self, batch: AttentionBatch) -> None:
         governors, relations = batch.gold["governors"], batch.gold["relations"].clamp(min=0)
-        predicted = predicted_words(flat_maps(batch), batch.mask)
-        if self.released_possessive:
-            asked = torch.where(self.is_possessive[relations] & (governors >= 0), batch.gold["asked"].clamp(min=0), 0)
-            asked = torch.where(asked > 0, asked, torch.arange(governors.shape[1], device=governors.device))
+        words = governors >= 0
+        predicted = predicted_words(flat_maps(batch), words, batch.mask if self.all_units else words)
+        asked = torch.arange(words.shape[1], device=words.device).expand_as(governors)
+        if self.clitics:
+            asked = asked_words(batch.gold["asked"], self.is_possessive[relations] & words)
             predicted = predicted.gather(2, asked[:, None].expand_as(predicted))
-        right = (predicted == governors[:, None]).float()
+        scored = pairs_seen(batch.visible(), asked, governors) if self.causal else (governors > 0)[:, None].expand(-1, 2, -1)
+        scored = scored.float()  # (batch, direction, word)
+        right = (predicted == governors[:, None]) * scored.repeat_interleave(self.layers * self.heads, 1)
         member = self.members[relations] * (governors > 0)[..., None]  # (batch, word, row)
-        by_offset = offset_right(governors)
+        at_offset = offset_right(governors, self.offsets).transpose(1, 2)[..., None] * member[:, :, None]
         fold = (batch.input_index[:, None] % FOLDS == torch.arange(FOLDS, device=governors.device)).float()
 
-        sentence_right, sentence_count = right @ member, member.sum(1)
+        sentence_right, sentence_count = right @ member, scored @ member
         self.correct += torch.einsum("bf,bmr->fmr", fold, sentence_right)
-        self.count += fold.T @ sentence_count
-        at_offset = by_offset.transpose(1, 2)[..., None] * member[:, :, None]  # (batch, word, offset, row)
-        self.offset_correct += at_offset.sum((0, 1))
-        self.both_correct += (right.transpose(0, 1).flatten(1) @ at_offset.flatten(0, 1).flatten(1)).unflatten(
-            1, (len(OFFSETS), -1)
-        )
+        self.count += torch.einsum("bf,bdr->fdr", fold, sentence_count)
+        self.all_words += member.sum((0, 1))
+        self.offset_correct += torch.einsum("bf,bdw,bwor->fdor", fold, scored, at_offset)
         weights = poisson_weights(batch.input_index, self.replicates, self.seed)
-        self.resampled_correct += (weights @ sentence_right.flatten(1)).view_as(self.resampled_correct)
-        self.resampled_count += weights @ sentence_count
+        for half in range(FOLDS):
+            own = fold[:, half]
+            both = torch.einsum("bmw,bwor->mor", right * own[:, None, None], at_offset)
+            self.both_correct[half] += both
+            resampled = (weights * own) @ sentence_right.flatten(1)
+            self.resampled_correct[half] += resampled.view_as(self.resampled_correct[half])
+        self.resampled_count += (weights @ sentence_count.flatten(1)).view_as(self.resampled_count)
+        self.pieces += torch.stack([(batch.gold["pieces"] > 1).sum(), words.sum()])
+        if self.separators:
+            self.add_separators(batch, fold, weights)
         self.keep_maps(batch)
 
     def compute(self) -> Findings:
-        correct, count = self.correct.sum(0), self.count.sum(0)
-        low, high = (100 * end for end in interval(self.resampled_correct, self.resampled_count[:, None]))
-        rows = [self._row(index, low, high) for index in range(len(self.names)) if count[index] >= self._least(index)]
-        tested = [row for row in rows if row["relation"] != ALL]
-        corrected = holm([row["p"] for row in tested])
-        rows = [{**row, "p_holm": row["p"]} for row in rows if row["relation"] == ALL]
-        rows += [{**row, "p_holm": p} for row, p in zip(tested, corrected, strict=True)]
+        ranked = [index for index in range(len(self.names)) if self.count.sum(0)[:, index].max() >= self._least(index)]
+        counts = self.resampled_count.repeat_interleave(self.layers * self.heads, 1)
+        low, high = (100 * end for end in interval(self.resampled_correct.sum(0), counts))
+        rows = [self._row(index, low, high) for index in ranked]
+        rows = corrected(rows)
         rows.sort(key=lambda row: (row["relation"] != ALL, -row["n"], row["relation"]))
         overall = next((row for row in rows if row["relation"] == ALL), {})
+        no_op: dict[str, list[Row]] = {}
+        if self.separators:
+            chosen = [(row, self._choices(self.names.index(row["relation"]))) for row in rows if row["relation"] != ALL]
+            maps = self.layers * self.heads
+            no_op = self.no_op_tables([(row, [one % maps for one in both]) for row, both in chosen])
         return Findings(
             metrics={
                 "all_best_head": overall.get("accuracy", float("nan")),
                 "all_best_offset": overall.get("baseline", float("nan")),
                 "relations_above_offset": sum(
-                    row["p_holm"] < 0.05 and row["accuracy"] > row["baseline"] for row in rows if row["relation"] != ALL
+                    (row["p_holm"] or 0) < 0.05 and row["held_out"] > row["held_out_baseline"]
+                    for row in rows
+                    if row["relation"] != ALL and row["p_holm"] is not None
                 ),
+                "split_words": float(100 * self.pieces[0] / self.pieces[1]),
             },
-            tables={"relation_heads": rows},
-            notes={"relation_heads": [self._which_relations(rows)]},
-            heads=by_name(
-                HeadValues(
-                    governor_found(name, direction),
-                    value=self.grid(100 * correct[maps, index] / count[index]),
-                    n=self.grid(count[index].expand(self.layers * self.heads)),
-                    low=self.grid(low[maps, index]),
-                    high=self.grid(high[maps, index]),
-                )
-                for index, name in enumerate(self.names)
-                for direction, maps in zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True)
-                if count[index]
-            ),
+            tables={"relation_heads": rows, **no_op, **({"visible_governors": self._visible()} if self.causal else {})},
+            notes={"relation_heads": [self._which_relations(rows), *NOTES, *([CAUSAL] if self.causal else [])]},
+            heads=self._head_values(low, high) | (self.no_op_heads() if self.separators else {}),
             drawings={"attention_lines": self._drawings(rows)},
         )
+
+    def _head_values(self, low: np.ndarray, high: np.ndarray) -> dict[str, HeadValues]:
+        """Every head and direction of every relation that occurs."""
+        correct, count, found = self.correct.sum(0), self.count.sum(0), []
+        for index, name in enumerate(self.names):
+            p = self._against_offset(index)
+            for at, (direction, maps) in enumerate(zip(DIRECTIONS, self.map_slices(len(DIRECTIONS)), strict=True)):
+                if not count[at, index]:
+                    continue
+                found.append(
+                    HeadValues(
+                        governor_found(name, direction),
+                        value=self.grid(100 * correct[maps, index] / count[at, index]),
+                        n=self.grid(count[at, index].expand(self.layers * self.heads)),
+                        low=self.grid(low[maps, index]),
+                        high=self.grid(high[maps, index]),
+                        p=self.grid(p[maps]),
+                    )
+                )
+        return by_name(found)
+
+    def _against_offset(self, index: int) -> np.ndarray:
+        """The p-values of all heads and directions against the relation's best offset, corrected over all of them."""
+        offsets, p = self.offset_correct.sum(0)[..., index], []
+        for direction, maps in enumerate(self.map_slices(len(DIRECTIONS))):
+            best = int(offsets[direction].argmax())
+            both = self.both_correct.sum(0)[maps, best, index]
+            only_head, only_offset = self.correct.sum(0)[maps, index] - both, offsets[direction, best] - both
+            p += mcnemar(only_head.cpu(), only_offset.cpu()).tolist()
+        return np.array(holm(p))
 
     def _which_relations(self, rows: Sequence[Row]) -> str:
         least = f"of at least {self.min_count} words (analyses.relations.min_count)"
@@ -128,31 +199,78 @@ class RelationHeads(DrawsMaps):
     def _least(self, index: int) -> int:
         return 1 if self.names[index] == ALL else max(1, self.min_count)
 
+    def _choices(self, index: int) -> list[int]:
+        """The head and direction that each half's other half finds best for a relation."""
+        correct = self.correct[:, :, index]
+        if not self.causal:
+            return choices(correct)
+        among = self.map_slices(len(DIRECTIONS))[self._direction(index)]  # one, since the other is about other words
+        return [among.start + one for one in choices(correct[:, among])]
+
+    def _direction(self, index: int) -> int:
+        """The direction whose best head finds most governors of a relation, of those that see enough words."""
+        correct, enough = self.correct.sum(0)[:, index], self.count.sum(0)[:, index] >= self._least(index)
+        best = [float(correct[maps].max()) if one else -1.0 for one, maps in zip(enough, self.map_slices(2), strict=True)]
+        return int(np.argmax(best))
+
     def _row(self, index: int, low: np.ndarray, high: np.ndarray) -> Row:
-        """The best head of a relation beside the best fixed offset."""
-        correct, count = self.correct[:, :, index], self.count[:, index]
-        best = int(correct.sum(0).argmax())
-        offset = int(self.offset_correct[:, index].argmax())
-        words, right = int(count.sum()), int(correct[:, best].sum())
-        baseline, both = int(self.offset_correct[offset, index]), int(self.both_correct[best, offset, index])
-        direction, map_index = divmod(best, self.layers * self.heads)
+        """The best head of a relation beside the best fixed offset; both also as one half chose them for the other."""
+        direction = self._direction(index)
+        correct, count = self.correct[:, :, index], self.count[:, direction, index]
+        offsets = self.offset_correct[:, direction, :, index]
+        among = self.map_slices(len(DIRECTIONS))[direction]
+        map_index, offset = int(correct.sum(0)[among].argmax()), int(offsets.sum(0).argmax())
+        best, words = among.start + map_index, int(count.sum())
+        unseen = {"unseen": 100 * (1 - words / float(self.all_words[index]))} if self.causal else {}
         return {
             "relation": self.names[index],
             "head": head_at(map_index, self.heads),
             "direction": DIRECTIONS[direction],
-            "accuracy": 100 * right / words,
+            "accuracy": 100 * float(correct.sum(0)[best]) / words,
             "low": float(low[best, index]),
             "high": float(high[best, index]),
-            "held_out": held_out(correct, count),
-            "offset": OFFSETS[offset],
-            "baseline": 100 * baseline / words,
-            "p": mcnemar(right - both, baseline - both),
+            **self._held_out(index),
+            "offset": self.offsets[offset],
+            "baseline": 100 * float(offsets.sum(0)[offset]) / words,
+            **unseen,
             "n": words,
         }
 
+    def _visible(self) -> list[Row]:
+        """Of how many words of each relation each direction may see the pair, and the share of which it may not."""
+        count, words = self.count.sum(0), self.all_words
+        return [
+            {"relation": name, "direction": direction, "words": int(words[index]), "seen": int(count[at, index])}
+            | {"unseen": 100 * (1 - float(count[at, index] / words[index]))}
+            for index, name in enumerate(self.names)
+            if words[index]
+            for at, direction in enumerate(DIRECTIONS)
+        ]
+
+    def _held_out(self, index: int) -> Row:
+        """The heads that one half chose on the other, against offsets chosen alike; nothing without two halves."""
+        direction, chosen = self._direction(index), self._choices(index)
+        count, by_offset = self.count[:, direction, index], self.offset_correct[:, direction, :, index]
+        if not count.all():
+            return dict.fromkeys(("held_out", "held_out_low", "held_out_high", "held_out_baseline", "p"))
+        offsets = choices(by_offset)
+        right = float(of_choices(self.correct[:, :, index], chosen))
+        baseline = float(of_choices(by_offset, offsets))
+        both = sum(float(self.both_correct[half, chosen[half], offsets[half], index]) for half in range(FOLDS))
+        resampled = of_choices(self.resampled_correct[..., index], chosen)
+        low, high = interval(resampled, self.resampled_count[:, direction, index])
+        return {
+            "held_out": 100 * right / float(count.sum()),
+            "held_out_low": 100 * float(low),
+            "held_out_high": 100 * float(high),
+            "held_out_baseline": 100 * baseline / float(count.sum()),
+            "p": float(mcnemar(right - both, baseline - both)),
+        }
+
     def _drawings(self, rows: Sequence[Row]) -> list[Row]:
-        """For the best head of each relation, its attention in a sentence that has the relation."""
-        drawings = []
+        """For the best head of each relation, its attention in a sentence that has the relation; links are indices."""
+        drawings: list[Row] = []
+        first = 0 if self.separators else 1  # ROOT is drawn with [SEP], as the special tokens that they are
         for row in rows:
             member = self.members[:, self.names.index(row["relation"])].tolist()
             links = [[w for w, r in enumerate(s.relations, 1) if member[r] and s.governors[w - 1]] for s in self.drawn]
@@ -160,14 +278,21 @@ class RelationHeads(DrawsMaps):
                 continue
             sentence = max(range(len(links)), key=lambda index: len(links[index]))
             drawn = self.drawn[sentence]
-            size = len(drawn.tokens) + 1
-            grid = self.drawn_map(sentence, row["head"])[1:size, 1:size]
-            pairs = [[word, drawn.governors[word - 1]] for word in links[sentence]]
+            size = len(drawn.tokens) + first
+            grid = self.drawn_map(sentence, row["head"])[first:size, first:size]
+            pairs = [[word - first, drawn.governors[word - 1] - first] for word in links[sentence]]
             drawings.append(
                 {key: row[key] for key in ("relation", "head", "direction")}
                 | {"words": list(drawn.tokens), "links": pairs, "attention": grid.double().round(decimals=4).tolist()}
             )
         return drawings
+
+
+def corrected(rows: Sequence[Row]) -> list[Row]:
+    """With p-values by Holm over the relations; that of all words together is no relation's."""
+    tested = [row["p"] for row in rows if row["relation"] != ALL and row["p"] is not None]
+    by_holm = iter(holm(tested))
+    return [{**row, "p_holm": row["p"] if row["relation"] == ALL or row["p"] is None else next(by_holm)} for row in rows]
 
 
 def governor_found(relation: str, direction: str) -> Quantity:
@@ -176,7 +301,7 @@ def governor_found(relation: str, direction: str) -> Quantity:
     return Quantity(
         f"relation:{relation}:{direction}",
         f"{relation} (%), from {direction.replace('_', ' ')}",
-        f"Words with the relation {relation} that {way}.",
+        f"Words with the relation {relation} that {way}; p against the best fixed offset, Holm over heads and directions.",
         unit="%",
         better="high",
         section=SECTION,
@@ -184,39 +309,3 @@ def governor_found(relation: str, direction: str) -> Quantity:
         which=f"{relation}:{direction}",
         headline=(relation, direction) == (ALL, DIRECTIONS[0]),
     )
-
-
-def relation_rows(
-    known: Sequence[str], wanted: Sequence[str] | str | None, subtypes: bool
-) -> tuple[list[str], Float[Tensor, "relation row"]]:
-    """The rows of the table, the last for all words, and which of them a word of each relation belongs to."""
-    row_of = [name if subtypes else name.partition(":")[0] for name in known]
-    scored = [name.partition(":")[0] not in NOT_SCORED for name in known]
-    rows = sorted({row for row, counts in zip(row_of, scored, strict=True) if counts})
-    wanted = [wanted] if isinstance(wanted, str) else wanted
-    for name in wanted or ():
-        if name not in rows:
-            raise ConfigError(f"analyses.relations.relations: {name} is no relation of the data{did_you_mean(name, rows)}")
-    rows = [row for row in rows if wanted is None or row in wanted]
-    member = torch.tensor([[counts and row == of for row in rows] for of, counts in zip(row_of, scored, strict=True)])
-    everything = torch.tensor(scored, dtype=torch.float32)[:, None]
-    return [*rows, ALL], torch.cat([member.float().reshape(len(known), len(rows)), everything], 1)
-
-
-def predicted_words(
-    maps: Float[Tensor, "batch map word word"], real: Bool[Tensor, "batch word"]
-) -> Int[Tensor, "batch direction_map word"]:
-    """For every word the other word with most attention, along rows and then along columns; never ROOT or padding."""
-    positions = torch.arange(real.shape[1], device=real.device)
-    word = real & (positions > 0)
-    pair = word[:, :, None] & word[:, None] & (positions[:, None] != positions)
-    # A word without pieces gets and gives nothing: nowhere to look is never the gold head.
-    others = maps.masked_fill(~pair[:, None] | (maps <= 0), -1)
-    return torch.cat([others.argmax(3), others.argmax(2)], 1)
-
-
-def offset_right(governors: Int[Tensor, "batch word"]) -> Float[Tensor, "batch offset word"]:
-    """Whether the gold head stands at each fixed offset."""
-    positions = torch.arange(governors.shape[1], device=governors.device)
-    offsets = torch.tensor(OFFSETS, device=governors.device)
-    return (((governors - positions)[:, None] == offsets[:, None]) & (governors > 0)[:, None]).float()

@@ -12,12 +12,14 @@ from typing import cast
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import binom, false_discovery_control, norm
 from torch import Tensor
 
 from headscope.errors import ConfigError
 
+Numbers = int | float | np.ndarray | Tensor
 LEVEL = 0.95
+DEVIATIONS = float(norm.isf((1 - LEVEL) / 2))  # from the middle of a normal distribution to the end of the interval
 FOLDS = 2  # halves of the data: a head is chosen on one and scored on the other
 # The chance of at most k, for k = 0, 1, ...
 POISSON = tuple(float(sum(math.exp(-1) / math.factorial(n) for n in range(k + 1))) for k in range(9))
@@ -63,18 +65,57 @@ def interval(
     return low, high
 
 
+def choices(correct: Float[Tensor, "fold map"]) -> list[int]:
+    """What is best on one half, by the other half: the one on which it is then scored."""
+    return [int(correct[1 - fold].argmax()) for fold in range(FOLDS)]
+
+
+def of_choices(counted: Float[Tensor, "fold *replicate map"], chosen: Sequence[int]) -> Float[Tensor, "*replicate"]:
+    """What was counted for the choice of each half on the half that did not choose it, over both."""
+    return torch.stack([counted[fold, ..., chosen[fold]] for fold in range(FOLDS)]).sum(0)
+
+
 def held_out(correct: Float[Tensor, "fold map"], count: Float[Tensor, "fold"]) -> float | None:
     """The accuracy, in percent, of the head that is best on one half, on the other half; None without two halves."""
-    if not count.all():
-        return None
-    right = sum(float(correct[1 - fold, correct[fold].argmax()]) for fold in range(FOLDS))
-    return 100 * right / float(count.sum())
+    return 100 * float(of_choices(correct, choices(correct)) / count.sum()) if count.all() else None
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """The two-sided exact p-value that two predictors, right on these words each alone, are equally good."""
-    differing = only_first + only_second
-    return float(binomtest(only_first, differing).pvalue) if differing else 1.0
+def mcnemar(only_first: Numbers, only_second: Numbers) -> np.ndarray:
+    """The two-sided exact p-values that two predictors, right on these words each alone, are equally good."""
+    first, second = np.asarray(only_first), np.asarray(only_second)
+    return np.asarray(np.minimum(2 * binom.cdf(np.minimum(first, second), first + second, 0.5), 1))
+
+
+def error_of_mean(
+    total: Float[Tensor, "*shape"], squares: Float[Tensor, "*shape"], count: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
+    """The standard error of a mean (ddof 1), from sums over inputs; NaN for fewer than two."""
+    variance = (squares - total.square() / count).clamp(min=0) / (count - 1)
+    return (variance / count).sqrt().where(count > 1, torch.nan)
+
+
+def above(mean: Numbers, error: Numbers, value: float) -> np.ndarray:
+    """The one-tailed p-values that means are at most a value, by the normal distribution; 0 or 1 without any spread."""
+    mean, error = np.asarray(mean, dtype=float), np.asarray(error, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = norm.sf((mean - value) / error)
+    return np.where(error == 0, (mean <= value).astype(float), p)
+
+
+def differs(difference: Numbers, resampled: Float[Tensor, "replicate *shape"]) -> np.ndarray:
+    """The two-sided p-values that a difference is none, by the normal distribution with the deviation of its replicates."""
+    deviation = np.nanstd(resampled.double().cpu().numpy(), axis=0, ddof=1)  # a replicate without any input has none
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * norm.sf(np.abs(difference) / deviation)
+    return np.where(deviation == 0, np.equal(difference, 0).astype(float), p)
+
+
+def holm_of_defined(p_values: np.ndarray) -> np.ndarray:
+    """Holm's correction over all that are defined, in their places."""
+    corrected = np.full(p_values.shape, np.nan)
+    defined = np.isfinite(p_values)
+    corrected[defined] = holm(p_values[defined].tolist())
+    return corrected
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -145,6 +145,7 @@ class AttentionDataModule(pl.LightningDataModule):
             layers=self.encoder.layers,
             heads=self.encoder.heads,
             hidden_size=self.encoder.config.hidden_size,
+            hidden_layer=self.words.hidden_layer,
             vector_size=vectors.table.shape[1] if vectors else 0,
             maps=self.encoder.gives if self.words.maps else None,
             tuned=self.tuned is not None,

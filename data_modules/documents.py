@@ -2,7 +2,8 @@
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
-from headscope.data_modules.batches.examples import Example
+from headscope.data_modules.batches.examples import Encoded, Example
 from headscope.data_modules.readers.coreference import document_files, read_documents
 from headscope.data_modules.readers.mentions import BASELINES, KINDS, Document, Mention, candidates, parsed_document
 from headscope.data_modules.readers.parser import Parser
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "coreference"
 WITHOUT_KIND = "mentions from the kinds, for want of a part of speech"
 UNKNOWN = -1  # in the place of a kind
+DRAWN, DRAWN_MENTIONS = 3, range(4, 25)  # documents whose maps can be drawn, and the head words of mentions in one
 # What becomes of mentions that are in no window.
 OUTSIDE = {
     "first": "mentions outside the first {} tokens of a document (data.windows=all takes all of its windows)",
@@ -43,13 +46,15 @@ class DocumentDataModule(AttentionDataModule):
         test: str | None = None,
         limit: int | None = None,
         windows: str = "first",
+        singletons: bool = True,
         parser: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
         require_choice("data.windows", windows, ("first", "all"))
-        self.path, self.limit, self.windows = Path(test) if test else SAMPLE, limit, windows
+        self.path, self.limit, self.windows, self.singletons = Path(test) if test else SAMPLE, limit, windows, singletons
+        self.single = 0  # mentions that are the only one of their entity
         self.parser = Parser(parser) if parser else None
         self.parsed = False
         self._left_out: dict[str, int] = {}
@@ -66,6 +71,9 @@ class DocumentDataModule(AttentionDataModule):
         if again := len(texts) - len(set(texts)):
             log.warning("%s: %d documents have the words of another and count again.", self.path, again)
         documents = self._with_grammar(documents)
+        self.single = sum(len(d.mentions) - len(without_singletons(d).mentions) for d in documents)
+        if not self.singletons:
+            documents = [without_singletons(document) for document in documents]
         tokenizer = self.encoder.tokenizer()
         room = self.max_pieces - tokenizer.num_special_tokens_to_add()
         parts = [
@@ -83,6 +91,12 @@ class DocumentDataModule(AttentionDataModule):
             )
         self._count_left_out(documents, [part for _, part in parts], len(examples) - len(with_chains))
         return {"test": with_chains}
+
+    def facts(self) -> Facts:
+        items = self.read_splits()["test"].items
+        taken = "are candidates too" if self.singletons else "are no candidates, as CoNLL-2012 annotates none"
+        note = f"singletons: {self.single:,} mentions without any other of their entity {taken} (data.singletons)"
+        return replace(super().facts(), drawn=documents_to_draw(items), notes=(note,))
 
     def _with_grammar(self, documents: list[Document]) -> list[Document]:
         """Documents without parse and part of speech get both from the parser; without a parser, a warning says so."""
@@ -127,6 +141,29 @@ class DocumentDataModule(AttentionDataModule):
 
     def inputs(self) -> dict[str, str]:
         return {**super().inputs(), **(self.parser.inputs() if self.parser and self.parsed else {})}
+
+
+def without_singletons(document: Document) -> Document:
+    """Without the mentions that no other mention of the document has the entity of."""
+    mentions = Counter(m.group for m in document.mentions)
+    return replace(document, mentions=tuple(m for m in document.mentions if mentions[m.group] > 1))
+
+
+def documents_to_draw(items: Sequence[Encoded]) -> tuple[DrawnInput, ...]:
+    """The inputs with most mentions that have an antecedent, of those whose head words can be drawn."""
+    gold = {index: item.example.gold for index, item in enumerate(items)}
+    fitting = [index for index, one in gold.items() if len(set(one["mention_heads"].tolist())) in DRAWN_MENTIONS]
+    fitting.sort(key=lambda index: -int((gold[index]["antecedents"] > 0).sum()))
+    return tuple(
+        DrawnInput(
+            index,
+            items[index].example.words,
+            marked={
+                name: tuple(gold[index][key].tolist()) for name, key in (("heads", "mention_heads"), ("groups", "groups"))
+            },
+        )
+        for index in fitting[:DRAWN]
+    )
 
 
 def sentences_of(document: Document) -> Iterator[tuple[str, ...]]:

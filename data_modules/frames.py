@@ -14,12 +14,13 @@ from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.readers.framenet import Element, FrameExample, Span, framenet_files, read_framenet
-from headscope.errors import DataError, require_limit
+from headscope.errors import DataError, require_choice, require_limit
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "frames"
 DRAWN = 1  # inputs, from the first
+KEEP = {"sentences": all, "elements": any}  # those all of whose core elements pass, or any of them, which then are left
 
 
 class FrameDataModule(AttentionDataModule):
@@ -36,13 +37,15 @@ class FrameDataModule(AttentionDataModule):
         max_element: int = 3,
         min_distance: int = 2,
         one_target: bool = True,
+        keep: str = "elements",
         **options: Any,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
         self.path, self.limit = Path(test) if test else SAMPLE, limit
         self.max_words, self.max_element, self.min_distance = max_words, max_element, min_distance
-        self.one_target = one_target
+        require_choice("data.keep", keep, KEEP)
+        self.one_target, self.keep = one_target, keep
         self.removed: dict[str, int] = {}
 
     def files(self) -> list[Path]:
@@ -50,7 +53,7 @@ class FrameDataModule(AttentionDataModule):
 
     def read(self) -> dict[str, list[Example]]:
         found = [example for file in progress(self.files(), "reading") for example in read_framenet(file)]
-        kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance, self.one_target)
+        kept, self.removed = filtered(found, self.max_words, self.max_element, self.min_distance, self.one_target, self.keep)
         kept = kept[: self.limit]
         if not kept:
             counts = ", ".join(f"{count} {reason}" for reason, count in self.removed.items())
@@ -89,7 +92,8 @@ class FrameDataModule(AttentionDataModule):
         links = np.array(
             [token for target in targets for element in elements for token in (target, element)], dtype=np.int32
         )
-        with_links = Example((example.text,), {"links": links}, example)
+        inside = np.array([number == 0 for number in encoding.sequence_ids(0)], dtype=np.int8)
+        with_links = Example((example.text,), {"links": links, "inside": inside}, example)
         return Encoded(with_links, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 
@@ -106,35 +110,48 @@ def tokens_of(span: Span, encoding: BatchEncoding) -> list[int]:
 
 
 def filtered(
-    examples: list[FrameExample], max_words: int, max_element: int, min_distance: int, one_target: bool = False
+    examples: list[FrameExample],
+    max_words: int,
+    max_element: int,
+    min_distance: int,
+    one_target: bool = False,
+    keep: str = "elements",
 ) -> tuple[list[FrameExample], dict[str, int]]:
-    """The examples that pass all filters, each with the elements that do, and how many each filter removes, in turn."""
+    """The examples that pass all filters, and how many each filter removes, in turn.
+
+    Of `elements`, an example keeps those that are short and far enough; of `sentences`, all its core elements must be.
+    """
+    whole = keep == "sentences"
     filters: list[tuple[str, Callable[[FrameExample], FrameExample | None]]] = [
         (f"longer than {max_words} words", lambda e: e if len(e.text.split()) <= max_words else None),
         ("without a core element", lambda e: _keeping(e, lambda x: x.core is not False)),
         (
-            f"without an element of at most {max_element} words",
-            lambda e: _keeping(e, lambda x: size(e, x.span) <= max_element),
+            f"with an element of over {max_element} words"
+            if whole
+            else f"without an element of at most {max_element} words",
+            lambda e: _keeping(e, lambda x: size(e, x.span) <= max_element, keep),
         ),
         (
-            f"without an element at least {min_distance} words away",
-            lambda e: _keeping(e, lambda x: min(distance(e, x.span, t) for t in e.targets) >= min_distance),
+            f"{'with an element less than' if whole else 'without an element at least'} {min_distance} words away",
+            lambda e: _keeping(e, lambda x: min(distance(e, x.span, t) for t in e.targets) >= min_distance, keep),
         ),
     ]
     if one_target:
         targets = Counter(example.text for example in examples)
         filters.insert(1, ("in a sentence with several", lambda e: e if targets[e.text] == 1 else None))
     removed = {}
-    for reason, keep in filters:
-        left = [kept for example in examples if (kept := keep(example))]
+    for reason, passed in filters:
+        left = [kept for example in examples if (kept := passed(example))]
         removed[reason] = len(examples) - len(left)
         examples = left
     return examples, removed
 
 
-def _keeping(example: FrameExample, wanted: Callable[[Element], bool]) -> FrameExample | None:
+def _keeping(example: FrameExample, wanted: Callable[[Element], bool], keep: str = "elements") -> FrameExample | None:
+    """The example with the elements that are wanted; None without any, or where all must be."""
     elements = tuple(element for element in example.elements if wanted(element))
-    return replace(example, elements=elements) if elements else None
+    passes = KEEP[keep](map(wanted, example.elements))
+    return replace(example, elements=elements) if elements and passes else None
 
 
 def word_range(example: FrameExample, span: Span) -> tuple[int, int]:

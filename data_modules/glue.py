@@ -16,6 +16,7 @@ from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.features import special_features
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, Task, read_hub, read_tsv, task_folder
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
+from headscope.data_modules.readers.word_types import WordTypes, words_of_encoding
 from headscope.errors import ConfigError, given, require_choice, require_limit
 from headscope.files import local_path
 from headscope.processes import progress
@@ -97,7 +98,11 @@ class GlueDataModule(AttentionDataModule):
         classes = TokenClasses(tokenizer, self.encoder.layout())
         parsed = self.parser.parse([text for example in examples for text in example.words]) if self.parser else None
         shown = progress(examples, "parsing" if self.parser else "tokenising")
-        return Split([self._encoded(example, classes, tokenizer, parsed) for example in shown])
+        types = WordTypes()
+        items = [self._encoded(example, classes, tokenizer, parsed, types) for example in shown]
+        for item in items if self.words.maps else []:
+            item.example.gold["word_count"] = types.count_of_tokens(item.example.gold["word_type"])
+        return Split(items)
 
     def _encoded(
         self,
@@ -105,12 +110,15 @@ class GlueDataModule(AttentionDataModule):
         classes: TokenClasses,
         tokenizer: PreTrainedTokenizerBase,
         parsed: Iterator[ParsedText] | None,
+        types: WordTypes,
     ) -> Encoded:
         ids, inputs, encoding = encode_texts(example.words, tokenizer, self.max_pieces)
         sentence = np.array([-1 if number is None else number for number in encoding.sequence_ids(0)], dtype=np.int8)
         texts = [next(parsed) for _ in example.words] if parsed else []
         gold = {**example.gold, "token_class": classes(ids), "sentence": sentence}
         gold |= token_dependencies(encoding, texts, self.parser.relations() if self.parser else ())
+        if self.words.maps:
+            gold |= types.of_tokens(*words_of_encoding(encoding, example.words))
         if parsed:
             gold |= token_features(encoding, texts)
             gold["features"] |= special_features(gold["token_class"])

@@ -36,7 +36,7 @@ class LanguageDataModule(AttentionDataModule):
         self,
         test: str | None = None,
         train: str | None = None,
-        held_out: float | None = None,
+        held_out: float | int | None = None,
         objective: str = "auto",
         limit: int | None = 1000,
         mask_share: float = 0.15,

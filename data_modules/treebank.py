@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
 
 from headscope.contracts import DrawnInput, Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
-from headscope.data_modules.batches.examples import Encoded, Example
+from headscope.data_modules.batches.examples import NO_WORD, ROOT, Encoded, Example, Split
+from headscope.data_modules.batches.word_vectors import UNKNOWN
 from headscope.data_modules.readers.conllu import Sentence, conllu_files, read_conllu
 from headscope.errors import ConfigError, DataError, require_limit
 
 log = logging.getLogger(__name__)
 SAMPLE = Path(__file__).parent / "samples" / "treebank"
 PUNCTUATION = "punct"
-POSSESSIVE_CLITICS = ("'s", "’s")
+POSSESSIVE_CLITICS = ("'s", "’s", "'", "’")  # the last two after a plural
+UPOS = (
+    "NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CCONJ", "SCONJ", "PART", "INTJ", "PUNCT",
+    "SYM", "X",
+)  # fmt: skip
 DRAWN_LENGTHS = range(5, 19)  # words
 DRAWN = 10
 ROOT_WORDS = "root words from what asks for ROOT: the tokenizer sets no first token that could stand for it"
@@ -35,9 +41,12 @@ class TreebankDataModule(AttentionDataModule):
         val: str | None = None,
         test: str | None = None,
         limit: int | None = None,
+        separators: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        # A causal model has no separator behind a text, or one that no word sees.
+        self.separators = separators and not self.encoder.layout().causal
         paths = {"train": train, "val": val, "test": test}
         self.paths = {name: Path(path) for name, path in paths.items() if path}
         if not self.paths:
@@ -77,7 +86,20 @@ class TreebankDataModule(AttentionDataModule):
     def facts(self) -> Facts:
         splits = self.read_splits()
         drawn = sentences_to_draw(splits["test"].items) if "test" in splits and self.units == "words" else ()
-        return replace(super().facts(), relations=tuple(self.read_relations()), drawn=tuple(drawn))
+        if self.separators:
+            layout = self.encoder.layout()
+            drawn = [replace(one, tokens=(layout.first or "ROOT", *one.tokens, layout.separator or "")) for one in drawn]
+        return replace(
+            super().facts(), relations=tuple(self.read_relations()), drawn=tuple(drawn), separators=self.separators
+        )
+
+    def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
+        split = super().tokenise(examples, tokenizer)
+        if self.units == "words":
+            split.items = [counted_pieces(item) for item in split.items]
+        if self.separators:
+            split.items = [with_separator(item) for item in split.items]
+        return split
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -89,7 +111,8 @@ class TreebankDataModule(AttentionDataModule):
             "relations": [number[relation] for relation in sentence.relations],
             "punctuation": [relation.partition(":")[0] == PUNCTUATION for relation in sentence.relations],
             "control": control_governors(sentence.words, self.seed),
-            # Where a possessive 's follows, the released code asks that token instead of the word.
+            "upos": [UPOS.index(tag) if tag in UPOS else len(UPOS) for tag in sentence.upos],
+            # Where a possessive clitic follows, the paper asks it instead of the word.
             "asked": [
                 index + (index < len(sentence.words) and sentence.words[index].lower() in POSSESSIVE_CLITICS)
                 for index in range(1, len(sentence.words) + 1)
@@ -99,11 +122,27 @@ class TreebankDataModule(AttentionDataModule):
         return Example(sentence.words, arrays)
 
 
+def counted_pieces(item: Encoded) -> Encoded:
+    """With the number of tokens of each word."""
+    pieces = np.bincount(item.word_ids[item.word_ids > ROOT], minlength=len(item.example.words) + 1).astype(np.int32)
+    pieces[ROOT] = IGNORE
+    return replace(item, example=replace(item.example, gold={**item.example.gold, "pieces": pieces}))
+
+
+def with_separator(item: Encoded) -> Encoded:
+    """With one more unit behind the last word: all special tokens that are not ROOT."""
+    end = len(item.example.words) + 1
+    gold = {name: np.append(values, np.int32(IGNORE)) for name, values in item.example.gold.items()}
+    vectors = None if item.vector_ids is None else np.append(item.vector_ids, np.int32(UNKNOWN))
+    word_ids = np.where(item.word_ids == NO_WORD, end, item.word_ids).astype(np.int32)
+    return replace(item, example=replace(item.example, gold=gold), word_ids=word_ids, size=end + 1, vector_ids=vectors)
+
+
 def sentences_to_draw(items: list[Encoded]) -> list[DrawnInput]:
     """Sentences of a length that can be drawn, a greedy set cover of the relations: next comes who adds most of them."""
     found: list[DrawnInput] = []
     missing_in = {
-        index: set(item.example.gold["relations"][1:].tolist())
+        index: set(item.example.gold["relations"][1 : len(item.example.words) + 1].tolist())
         for index, item in enumerate(items)
         if len(item.example.words) in DRAWN_LENGTHS
     }
@@ -111,8 +150,9 @@ def sentences_to_draw(items: list[Encoded]) -> list[DrawnInput]:
         index = max(missing_in, key=lambda index: len(missing_in[index]))
         seen = missing_in.pop(index)
         missing_in = {other: left - seen for other, left in missing_in.items() if left - seen}
-        governors, relations = (tuple(items[index].example.gold[name][1:].tolist()) for name in ("governors", "relations"))
-        found.append(DrawnInput(index, items[index].example.words, governors, relations))
+        words, gold = items[index].example.words, items[index].example.gold
+        governors, relations = (tuple(gold[name][1 : len(words) + 1].tolist()) for name in ("governors", "relations"))
+        found.append(DrawnInput(index, words, governors, relations))
     return found
 
 

@@ -9,8 +9,9 @@ from headscope.contracts import Facts
 from headscope.data_modules.batches.examples import Encoded, Example, Split
 from headscope.data_modules.encoders.layout import TokenClasses
 from headscope.data_modules.readers.conllu import Sentence
-from headscope.data_modules.readers.features import LINKS, special_features, word_features, word_links
+from headscope.data_modules.readers.features import LINKS, sentence_features, special_features, word_links
 from headscope.data_modules.readers.parser import dependency_arrays, pairs_of_pieces
+from headscope.data_modules.readers.word_types import WordTypes
 from headscope.data_modules.treebank import TreebankDataModule
 
 
@@ -25,26 +26,31 @@ class TreebankTokenDataModule(TreebankDataModule):
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         example = super()._example(sentence, number)
-        words = zip(sentence.words, sentence.upos, sentence.relations, strict=True)
         governors = [governor - 1 for governor in sentence.governors]
         links = word_links(sentence.upos, sentence.relations, governors)
         flat = {name: np.array(pairs, dtype=np.int16).reshape(-1) for name, pairs in links.items()}
-        features = np.array([word_features(*word) for word in words], dtype=np.int16)
+        found = sentence_features(sentence.words, sentence.upos, sentence.relations, governors)
+        features = np.array(found, dtype=np.int16)
         return Example(example.words, {**example.gold, "features": features, **flat})
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         words = super().tokenise(examples, tokenizer)
-        classes = TokenClasses(tokenizer, self.encoder.layout())
-        items = [self._of_tokens(item, classes(item.input_ids)) for item in words.items]
+        classes, types = TokenClasses(tokenizer, self.encoder.layout()), WordTypes()
+        items = [self._of_tokens(item, classes(item.input_ids), types) for item in words.items]
+        for item in items:
+            item.example.gold["word_count"] = types.count_of_tokens(item.example.gold["word_type"])
         return Split(items, words.skipped, words.dropped_words)
 
-    def _of_tokens(self, item: Encoded, classes: np.ndarray) -> Encoded:
+    def _of_tokens(self, item: Encoded, classes: np.ndarray, types: WordTypes) -> Encoded:
         gold, of_token = item.example.gold, item.word_ids - 1  # words from 0; special tokens below
         governors, relations = gold["governors"][1:] - 1, [self._relations[number] for number in gold["relations"][1:]]
         pairs, numbers = dependency_arrays(of_token, governors.tolist(), relations, self._relations)
+        sentence = np.where(of_token >= 0, 0, -1).astype(np.int8)
+        letters = [item.example.words[word] if word >= 0 else "" for word in of_token]
         arrays = {
             "token_class": classes,
-            "sentence": np.where(of_token >= 0, 0, -1).astype(np.int8),
+            "sentence": sentence,
+            **types.of_tokens(sentence.tolist(), of_token.tolist(), letters),
             "dependencies": np.array(pairs, dtype=np.int32),
             "dependency_relations": np.array(numbers, dtype=np.int32),
             "features": np.where(of_token >= 0, gold["features"][of_token.clip(0)], 0) | special_features(classes),

@@ -95,6 +95,14 @@ def without_each_layer(
     return torch.stack([_tail(model, layer, _changed_layer, states, real, how, readout)[0] for layer in range(len(states))])
 
 
+def without_layers(
+    model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[int]], readout: Readout = FIRST_TOKEN
+) -> Float[Tensor, "set batch output"]:
+    """What is read with all heads of several layers disabled together, for each set of layers."""
+    layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
+    return _one_pass_each(model, inputs, how, [heads_of_layers(some, layers, heads) for some in sets], readout)
+
+
 def _one_pass_each(
     model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[Head]], readout: Readout
 ) -> Float[Tensor, "set batch output"]:

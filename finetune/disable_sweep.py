@@ -28,8 +28,9 @@ from headscope.finetune.ablation import (
     is_fast,
     without_each_head,
     without_each_layer,
+    without_layers,
 )
-from headscope.finetune.head_mask import WAYS
+from headscope.finetune.head_mask import WAYS, heads_of_layers
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.sweep_scores import Score, TaskScore
 from headscope.finetune.weighted_scores import resampled
@@ -39,6 +40,9 @@ UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
 SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either end
 CHANCE = (100 - (LEVEL[1] - LEVEL[0])) / 100  # of the units that make no difference, the share whose interval excludes 0
+
+
+CHOSEN = "the best is chosen among all on these same inputs, so that chance alone makes it gain"
 
 
 class DisableSweep(pl.LightningModule):
@@ -58,6 +62,7 @@ class DisableSweep(pl.LightningModule):
         importance: bool | None = None,
         replicates: int = 1000,
         seed: int = 0,
+        disable: Sequence[Sequence[int]] = (),
         score: Callable[[Facts], Score] = TaskScore,
     ) -> None:
         super().__init__()
@@ -68,6 +73,13 @@ class DisableSweep(pl.LightningModule):
         self.score, self.folder = score(facts), Path(folder)
         self.layers, self.heads = facts.layers, facts.heads
         self.units, self.how, self.replicates, self.seed = units, how, replicates, seed
+        self.sets = [list(layers) for layers in disable]
+        if self.sets and units != "layers":
+            raise ConfigError(f"module.disable={self.sets}: sets of layers, so with module.units=layers, not {units}.")
+        for layers in self.sets:
+            heads_of_layers(layers, self.layers, self.heads)
+            if not layers:
+                raise ConfigError("module.disable=[[]]: expected the layers that are disabled together, such as [[1,2]].")
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
         self.importance = units == "heads" if importance is None else importance
@@ -78,7 +90,8 @@ class DisableSweep(pl.LightningModule):
         different = {(files.folder, files.change): files for files in named}.values()
         self.models = torch.nn.ModuleList(self._open(files.spec) for files in different)
         checksums = [files.checksum() for files in different]
-        self.identity = f"{type(self.score).__name__} {self.score.metric} {units} {how} {self.importance} {checksums}"
+        what = f"{units} {self.sets or ''} {how} {self.importance} {checksums}"
+        self.identity = f"{type(self.score).__name__} {self.score.metric} {what}"
         self.seen = PerInput("labels", "outputs", "importance")
         self.readout: Readout = FIRST_TOKEN  # that of the last batch, which tells whether the fast path was taken
         self.found: dict[str, Any] = {}
@@ -103,7 +116,7 @@ class DisableSweep(pl.LightningModule):
     def _nothing(self) -> dict[str, Tensor]:
         """What an idle process computes; models refuse a batch of none."""
         heads = self.layers * self.heads
-        units = heads if self.units == "heads" else self.layers
+        units = heads if self.units == "heads" else len(self.sets) or self.layers
         return {
             "outputs": torch.zeros(0, len(self.models), 1 + units, self.score.outputs, device=self.device),
             "importance": torch.zeros(0, heads if self.importance else 0, device=self.device),
@@ -114,7 +127,10 @@ class DisableSweep(pl.LightningModule):
         self.readout = readout
         outputs, importance = [], []
         for model in self._each():
-            changed = UNITS[self.units](model, inputs, self.how, readout).flatten(0, -3)
+            if self.sets:
+                changed = without_layers(model, inputs, self.how, self.sets, readout)
+            else:
+                changed = UNITS[self.units](model, inputs, self.how, readout).flatten(0, -3)
             outputs.append(torch.cat([readout.of_logits(model(**inputs).logits)[None], changed]).float())
             if self.importance:
                 importance.append(head_importance(model, inputs, partial(self.score.losses, batch)).flatten(1))
@@ -142,6 +158,7 @@ class DisableSweep(pl.LightningModule):
             "changes": changes,
             "low": low,
             "high": high,
+            "mean": [float(changes.mean()), *map(float, np.percentile(drawn_changes.mean(0), LEVEL))],
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
@@ -151,13 +168,16 @@ class DisableSweep(pl.LightningModule):
 
     def _metrics(self) -> dict[str, float]:
         found = self.found
+        gains = self.score.better * found["changes"]
         metrics = {
             "baseline": found["baseline"],
-            "best_change": self.score.better * float((self.score.better * found["changes"]).max()),
-            "worst_change": self.score.better * float((self.score.better * found["changes"]).min()),
+            "best_change": self.score.better * float(gains.max()),
+            "worst_change": self.score.better * float(gains.min()),
+            "mean_change": float(found["changes"].mean()),
+            "share_that_gains": 100 * float((gains > 0).mean()),
         }
         if found["importance"] is not None and np.ptp(found["changes"]) > 0:
-            ranks: Any = spearmanr(found["importance"], -self.score.better * found["changes"])
+            ranks: Any = spearmanr(found["importance"], -gains)
             metrics["importance_rank_correlation"] = float(ranks.statistic)
         return metrics
 
@@ -179,11 +199,40 @@ class DisableSweep(pl.LightningModule):
         rows.sort(key=lambda row: -self.score.better * row["change"])
         differing = [row for row in rows if row["low"] > 0 or row["high"] < 0]
         ends = differing if len(differing) <= 2 * SHOWN_ENDS else differing[:SHOWN_ENDS] + differing[-SHOWN_ENDS:]
-        tables = {"disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
+        tables = {"gains": self._gains(rows), "disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
         note = [how_many_differ(len(differing), len(rows), self.units)]
         if self.units == "layers":
-            return Findings(tables={**tables, "layers": self._layers()}, notes={"best_and_worst": note, "layers": note})
-        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note})
+            tables |= {} if self.sets else {"layers": self._layers()}
+            return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
+        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note, "gains": [CHOSEN]})
+
+    def _gains(self, rows: Sequence[Row]) -> list[Row]:
+        """What the paper tells of all units: the best, the mean of all, and how many gain; of layers, the first too."""
+        found, unit = self.found, self.units.removesuffix("s")
+        mean, low, high = found["mean"]
+        ends = {"n": found["examples"]}
+        better = self.score.better
+        gaining = [row for row in rows if better * row["change"] > 0]
+        first = [row for row in rows if row["disabled"] == "layer 1"] if self.units == "layers" else []
+        return [
+            {
+                "row": f"best {unit}",
+                "disabled": rows[0]["disabled"],
+                **{k: rows[0][k] for k in ("change", "low", "high")},
+                **ends,
+            },
+            *(
+                {"row": "layer 1", "disabled": "layer 1", **{k: one[k] for k in ("change", "low", "high")}, **ends}
+                for one in first
+            ),
+            {"row": f"mean over all {self.units}", "disabled": "each", "change": mean, "low": low, "high": high, **ends},
+            {"row": f"{self.units} that gain", "disabled": f"{len(gaining)} of {len(rows)}", **ends},
+            {
+                "row": f"{self.units} that gain beyond their interval",
+                "disabled": f"{sum(row['low'] > 0 or row['high'] < 0 for row in gaining)} of {len(rows)}",
+                **ends,
+            },
+        ]
 
     def _facts(self) -> Row:
         return {
@@ -201,6 +250,8 @@ class DisableSweep(pl.LightningModule):
         return is_fast(model, self.readout)
 
     def _name(self, index: int) -> str:
+        if self.sets:
+            return f"layer{'s' * (len(self.sets[index]) > 1)} {', '.join(map(str, self.sets[index]))}"
         return head_at(index, self.heads) if self.units == "heads" else f"layer {index + 1}"
 
     def _layers(self) -> list[Row]:

@@ -1,7 +1,8 @@
 """Fine-tuning on GLUE (Kovaleva, section 3): the whole encoder learns, with the recipe of the paper."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,14 +16,14 @@ from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all, seed_epoch
 from headscope.data_modules.encoders.models import weight_files
 from headscope.data_modules.glue import require_task
-from headscope.errors import given, require_choice
+from headscope.errors import ConfigError, given, require_choice
 from headscope.files import appears_whole, file_sha256
 from headscope.finetune.classifier_model import load_classifier, require_number
 from headscope.finetune.glue_scores import prediction_rows, task_scores
 from headscope.finetune.head_mask import WAYS, disabled, require_heads
 from headscope.finetune.per_input import PerInput
 
-WARMUP = 0.1
+OPTIMIZERS = ("adamw", "lamb")
 NOT_DECAYED = ("bias", "LayerNorm", "layer_norm", "norm")
 
 
@@ -34,6 +35,8 @@ class GlueClassifier(pl.LightningModule):
         facts: Facts,
         lr: float = 2e-5,
         weight_decay: float = 0.01,
+        optimizer: str = "adamw",
+        warmup: float | int = 0.1,
         dropout: float | int | None = None,
         seed: int = 0,
         disable: Sequence[Sequence[int]] = (),
@@ -43,6 +46,9 @@ class GlueClassifier(pl.LightningModule):
         require_choice("module.how", how, WAYS)  # also where no head is disabled
         require_number("module.lr", lr, above=0.0)
         require_number("module.weight_decay", weight_decay)
+        require_choice("module.optimizer", optimizer, OPTIMIZERS)
+        require_number("module.warmup", warmup)
+        self.optimizer, self.warmup = adamw if optimizer == "adamw" else load_lamb(), warmup
         self.task = require_task(facts)
         spec = given(facts.encoder, "an encoder")
         self.model: PreTrainedModel = load_classifier(spec, self.task, seed, dropout=dropout, layout=facts.layout)
@@ -126,12 +132,29 @@ class GlueClassifier(pl.LightningModule):
         named = [(name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         decayed = [parameter for name, parameter in named if not any(part in name for part in NOT_DECAYED)]
         others = [parameter for name, parameter in named if any(part in name for part in NOT_DECAYED)]
-        optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}], lr=self.lr
-        )
+        groups = [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        optimizer = self.optimizer(groups, self.lr)
         steps = self.trainer.estimated_stepping_batches
-        schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
+        warm = round(self.warmup * steps) if self.warmup < 1 else int(self.warmup)
+        schedule = get_linear_schedule_with_warmup(optimizer, warm, steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def adamw(groups: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:
+    """What Kovaleva et al. fine-tune with."""
+    return torch.optim.AdamW(groups, lr=lr)
+
+
+def load_lamb() -> Callable[[list[dict[str, Any]], float], torch.optim.Optimizer]:
+    """What Pande et al. fine-tune with, of an optional package; decay is part of the update that the trust ratio scales."""
+    try:
+        package: Any = import_module("pytorch_optimizer")
+    except ImportError as error:
+        raise ConfigError(
+            "module.optimizer=lamb: needs the package pytorch-optimizer; pip install it (extra lamb)."
+        ) from error
+    # Its debiasing would make the first steps many times larger; warm-up is what begins gently.
+    return lambda groups, lr: package.Lamb(groups, lr=lr, weight_decouple=False, adam_debias=True)
 
 
 class SaveModel(pl.Callback):

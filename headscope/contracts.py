@@ -98,6 +98,7 @@ class Facts:
     layers: int = 0
     heads: int = 0
     hidden_size: int = 0
+    hidden_layer: int | None = None  # whose hidden states there are
     vector_size: int = 0
     maps: str | None = None  # what a map holds, attention or gradients; None where there are no maps
     tuned: bool = False  # whether a second model's maps are beside the first's
@@ -105,11 +106,13 @@ class Facts:
     encoder: EncoderSpec | None = None  # for those who load the model with a head of their own
     encoder_sha256: str | None = None
     relations: tuple[str, ...] = ()  # names of the dependency relations
+    separators: bool = False  # whether a unit behind the last word stands for [SEP]
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
     objective: str | None = None  # of a language model whose tokens are labelled: masked or causal
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
+    notes: tuple[str, ...] = ()  # what the data say beneath tables
     filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
     patterns: PatternFacts | None = None
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headscope.contracts import Facts, Provenance, Quantity, Row, RunResults, Source
-from headscope.reports.evidence import sample_notes
+from headscope.reports.evidence import of_the_same_state, sample_notes
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
@@ -136,8 +136,11 @@ def caption(provenance: Provenance) -> list[str]:
     lines += [f"left out: {count} {what}" for what, count in provenance.left_out.items() if count]
     if vectors := provenance.vectors:
         lines.append(f"word vectors: {vectors['size']} numbers, {100 * vectors['coverage']:.1f} % of the words known")
-    if source := provenance.config["published"]["source"]:
-        lines.append(f"published: {source}")
+    published = provenance.config["published"]
+    if published["source"] and of_the_same_state(published, provenance.encoder):
+        lines.append(f"published: {published['source']}")
+    elif published["source"]:
+        lines.append(f"published figures are of another state of the model ({published['state']}): none stands beside ours")
     return lines
 
 

@@ -21,12 +21,12 @@ from omegaconf import DictConfig
 from headscope.processes import answered_sigterm, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, Explained, defect_line, explain, interrupted, require_no_dashes
 from headscope.runs.help import help_text
-from headscope.runs.limits import check_limits
+from headscope.runs.limits import check_limits, require_parts
+from headscope.runs.ray_launcher import PLUGINS, RayLauncher
 from headscope.runs.report import PACKAGES, versions
 from headscope.runs.resume import require_room
 from headscope.runs.sweeps.job import sweep_job
 
-SWEEPER = "hydra_plugins.headscope"  # the module of the sweeper, as Hydra sees it
 FIRST_WORD = 5  # seconds
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -55,6 +55,7 @@ def run_job(cfg: DictConfig) -> None:
     with answered_sigterm(), clear_errors() if alone else sweep_job(cfg):
         check_limits(cfg)
         if alone:
+            require_parts(cfg)
             require_room(Path(cfg.run_dir), cfg)
         with sole_run(Path(cfg.run_dir)):
             hydra.utils.get_method(cfg.job)(cfg)
@@ -88,7 +89,7 @@ def clear_errors() -> Iterator[None]:
 class HeadscopeSweeper(Sweeper):
     """Hands the command to `runs.sweeps.sweep`, with the launcher that the user chose."""
 
-    __module__ = SWEEPER
+    __module__ = PLUGINS
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Build the launcher."""
@@ -107,7 +108,7 @@ class HeadscopeSweeper(Sweeper):
 
 
 def register() -> None:
-    """Make the sweeper known to Hydra, before it composes a configuration that names it.
+    """Make the sweeper and the launcher known to Hydra, before it composes a configuration that names them.
 
     Hydra instantiates plugins of the namespace hydra_plugins only. The package has one top-level name, headscope, so this
     module stands in for one there instead of being installed there.
@@ -118,5 +119,6 @@ def register() -> None:
     except ModuleNotFoundError:  # no other plugin is installed
         namespace = sys.modules["hydra_plugins"] = ModuleType("hydra_plugins")
         namespace.__path__ = []
-    sys.modules[SWEEPER] = namespace.headscope = sys.modules[__name__]
-    Plugins.instance().register(HeadscopeSweeper)
+    sys.modules[PLUGINS] = namespace.headscope = sys.modules[__name__]
+    for plugin in (HeadscopeSweeper, RayLauncher):
+        Plugins.instance().register(plugin)

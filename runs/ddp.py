@@ -1,4 +1,4 @@
-"""Several processes on one machine: started with the run, watched, and ended with it."""
+"""Several processes of one run: started with it, watched, ended with it; those of several machines hear of each other."""
 
 import atexit
 import os
@@ -19,6 +19,7 @@ from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
 from headscope.errors import ConfigError, given
 from headscope.runs.cli import SHOW_TRACEBACK
+from headscope.runs.heartbeat import connect
 
 STARTED_BY = "HEADSCOPE_STARTED_BY"
 LOOK_EVERY = 0.2  # seconds
@@ -27,12 +28,23 @@ LOOK_EVERY = 0.2  # seconds
 class WatchedDDP(DDPStrategy):
     """DDP whose processes end together: with the sentence and status of the one that failed, or with a signal."""
 
+    beating = False  # the runs of a table share one heartbeat
+
     def _configure_launcher(self) -> None:
         started_together = isinstance(self.cluster_environment, LightningEnvironment)
         if self.num_processes * self.num_nodes > 1 and HydraConfig.initialized():
             require_single_run(started_together)
             require_shared_folder(started_together and self.num_nodes == 1)
         self._launcher = WatchedLauncher(self.cluster_environment, self.num_processes, self.num_nodes)
+
+    def setup_distributed(self) -> None:
+        super().setup_distributed()
+        # Not where we started the others ourselves, on this machine: those are watched as processes.
+        if self.world_size > 1 and STARTED_BY not in os.environ and not WatchedLauncher.children and not WatchedDDP.beating:
+            WatchedDDP.beating = True
+            heartbeat = connect(self.global_rank, self.world_size)
+            heartbeat.start()
+            atexit.register(heartbeat.end)
 
     def configure_ddp(self) -> None:
         # What learns nothing by gradients has none to share, and DDP refuses it.

@@ -1,11 +1,14 @@
 """Values that cannot work, told before any library or model is read: conf/_limits.yaml says what can."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.errors import ConfigError, InputError
@@ -13,6 +16,8 @@ from headscope.files import PACKAGE, local_path
 from headscope.runs.help import CONF
 
 Bounds = Sequence[Any]
+BASIC = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"  # no launcher: this process
+INTERACTIVE = ("bash", "interactive")  # names of SLURM's jobs in which Lightning does not take itself for a task
 
 
 def check_limits(cfg: DictConfig) -> None:
@@ -22,6 +27,35 @@ def check_limits(cfg: DictConfig) -> None:
             value = OmegaConf.select(cfg, key, throw_on_missing=False)
             if value is not None:
                 KINDS[kind](key, value, bounds)
+    require_tasks_per_node()
+
+
+def launcher_is_chosen() -> bool:
+    """Whether the runs inside this one are to be jobs: a launcher is named, and this is no job itself."""
+    return (
+        HydraConfig.initialized()
+        and HydraConfig.get().mode != RunMode.MULTIRUN
+        and HydraConfig.get().launcher._target_ != BASIC
+    )
+
+
+def require_parts(cfg: DictConfig) -> None:
+    """Refuse a launcher for a run that has none inside it."""
+    has_parts = "parts" in cfg or ("rows" in cfg and cfg.get("tasks", True))  # without tasks, some are one run
+    if launcher_is_chosen() and not has_parts:
+        name = HydraConfig.get().runtime.choices["hydra/launcher"]
+        raise ConfigError(f"hydra/launcher={name}: {cfg.experiment_name} is one run, with no parts to launch; add -m.")
+
+
+def require_tasks_per_node() -> None:
+    """Refuse what Lightning cannot share out: tasks of SLURM of which it is not said how many each machine has."""
+    tasks = int(os.environ.get("SLURM_NTASKS", "1"))
+    if tasks > 1 and "SLURM_NTASKS_PER_NODE" not in os.environ and os.environ.get("SLURM_JOB_NAME") not in INTERACTIVE:
+        each = -(-tasks // int(os.environ.get("SLURM_NNODES", "1")))
+        raise ConfigError(
+            f"srun: {tasks} tasks were asked for with --ntasks (-n), which does not say how many run on each machine; "
+            f"give srun --ntasks-per-node={each} instead, and trainer.devices={each}."
+        )
 
 
 @cache

@@ -204,8 +204,8 @@ def open_run(
         show(run.results, run.folder, run.closing_lines, is_part(run.folder))
 
 
-def publish_sweep(cfg: DictConfig, results: RunResults) -> list[str]:
-    """Give a sweep an entry of its own beside those of its jobs, with its table and figure; what to tell the user of it."""
+def publish_sweep(cfg: DictConfig, results: RunResults) -> None:
+    """Give a sweep an entry of its own beside those of its jobs, with its table and figure."""
     run = OpenRun(cfg)
     group = run.folder.resolve().name
     identity = hashlib.sha256(str(run.folder.resolve()).encode()).hexdigest()[:8]  # the same command goes on with it
@@ -215,8 +215,8 @@ def publish_sweep(cfg: DictConfig, results: RunResults) -> list[str]:
             dashboard.open(entry)
         run.publish(results, {name: rows for name, rows in results.tables.items() if rows})
     finally:
-        closed = [dashboard.close(0) for dashboard in run.dashboards]
-    return [line for line in closed if line]
+        for dashboard in run.dashboards:
+            dashboard.close(0)
 
 
 def is_part(folder: Path) -> bool:

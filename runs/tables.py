@@ -12,9 +12,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
 from headscope.errors import InputError
-from headscope.processes import announced, is_first_process
+from headscope.processes import is_first_process
 from headscope.reports.results import read_heads
-from headscope.runs.children import compose_child, handed_on, key_of, run_child
+from headscope.runs.children import compose_child, handed_on, key_of
+from headscope.runs.part_jobs import Child, run_children
 from headscope.runs.report import open_run
 from headscope.runs.resume import clear, task_overrides
 
@@ -46,16 +47,15 @@ def run(cfg: DictConfig, more: "Callable[[Planned], Sequence[str]] | None" = Non
     """Run every row, join what they found, report it; `more` gives the overrides of a row that are known when it begins."""
     folder = Path(cfg.run_dir)
     without = left_out(cfg)
-    planned, parts = list(plan(cfg, without)), []
-    for one in announced(planned, cfg.experiment_name, lambda one: one.label):
-        parts.append(run_row(cfg, one, folder / one.folder, more(one) if more else ()))
+    planned = list(plan(cfg, without))
+    parts = run_rows(cfg, planned, more)
     findings: Findings = instantiate(cfg.join, _convert_="all")(parts)
     findings = replace(findings, notes=with_left_out(findings.notes, without))
     runs = {one.label: one.folder for one in planned}
     if cfg.then:
         # What the rows found may decide how the last run is made.
         overrides = [filled_in(text, findings.metrics) for text in cfg.then.overrides]
-        parts.append(run_row(cfg, Planned("final", None, cfg.then.experiment, tuple(overrides)), folder / "final"))
+        parts += run_rows(cfg, [Planned("final", None, cfg.then.experiment, tuple(overrides))])
         runs["final"] = "final"
     if is_first_process():
         # Not before all rows are there: one that fails leaves the old table. The last run inside may have left a model.
@@ -109,11 +109,20 @@ def filled_in(override: str, metrics: Mapping[str, float | None]) -> str:
     return override
 
 
-def run_row(cfg: DictConfig, planned: Planned, folder: Path, more: Sequence[str] = ()) -> ChildRun:
-    """One ordinary run, with the table's own choice of a map store."""
+def run_rows(
+    cfg: DictConfig, planned: Sequence[Planned], more: "Callable[[Planned], Sequence[str]] | None" = None
+) -> list[ChildRun]:
+    """One ordinary run for each, with the table's own choice of a map store."""
+    folder = Path(cfg.run_dir)
     store = [f"data.cache={str(cfg.data.cache).lower()}"] if "cache" in cfg.data else []
-    child = compose_child(planned.experiment, folder, [*store, *handed_on(cfg)], [*planned.overrides, *more])
-    return ChildRun(planned.row, planned.value, run_child(child), read_heads(folder))
+    given = [*store, *handed_on(cfg)]
+
+    def child(one: Planned) -> Child:
+        own = [*one.overrides, *(more(one) if more else ())]
+        return Child(one.label, compose_child(one.experiment, folder / one.folder, given, own))
+
+    found = zip(planned, run_children(planned, child, cfg.experiment_name), strict=True)
+    return [ChildRun(one.row, one.value, results, read_heads(folder / one.folder)) for one, results in found]
 
 
 def source_of(parts: Sequence[ChildRun]) -> Source:

@@ -5,7 +5,7 @@ or one that is fine-tuned inside this run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,18 @@ from headscope.errors import ConfigError, InputError
 from headscope.reports.terminal import quoted
 from headscope.runs import tables, training
 from headscope.runs.children import compose_child, key_of, run_child
+from headscope.runs.limits import launcher_is_chosen
+from headscope.runs.part_jobs import Child, run_children
 from headscope.runs.resume import task_overrides
 
 MODEL_IN = ("{}_pre-trained/model", "tuned_{}/model", "{}/model")  # where runs leave the fine-tuned model of a task
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task whose model is to be fine-tuned."""
+
+    label: str
 
 
 def run(cfg: DictConfig) -> RunResults:
@@ -32,6 +41,8 @@ def run(cfg: DictConfig) -> RunResults:
             OmegaConf.update(cfg, key, str(model) if key == cfg.model_key else {"null": None}.get(value, value))
         return training.run(cfg)
     require_models(cfg)
+    if launcher_is_chosen():  # all at the same time, and before what needs them
+        run_children([Task(task) for task in to_tune(cfg)], lambda one: tuning(cfg, one.label), cfg.experiment_name)
     return tables.run(cfg, partial(with_model, cfg))
 
 
@@ -77,11 +88,19 @@ def with_model(cfg: DictConfig, planned: tables.Planned) -> Sequence[str]:
         return []
     model = named_model(cfg, planned.value)
     if model is None and planned.value in to_tune(cfg):
-        folder = Path(cfg.run_dir) / f"tuned_{planned.value}"
-        given = [text for text in task_overrides() if is_below(key_of(text), cfg.handed_to_tuning)]
-        run_child(compose_child("kovaleva_glue", folder, given, [f"data.task={planned.value}", *cfg.tuning]))
-        model = folder / "model"
+        child = tuning(cfg, planned.value)
+        if not launcher_is_chosen():
+            run_child(child.cfg)
+        model = child.folder / "model"
     return of_model(cfg, model) if model else []
+
+
+def tuning(cfg: DictConfig, task: str) -> Child:
+    """The run that fine-tunes the model of a task."""
+    given = [text for text in task_overrides() if is_below(key_of(text), cfg.handed_to_tuning)]
+    folder = Path(cfg.run_dir) / f"tuned_{task}"
+    own = [f"data.task={task}", *cfg.tuning]
+    return Child(f"fine-tuning, {task}", compose_child("kovaleva_glue", folder, given, own))
 
 
 def is_below(key: str, entries: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnect
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
+from headscope.reports.evidence import of_the_same_state
 from headscope.reports.terminal import announce, show
 from headscope.runs.checkpoints import REQUEUED, TrainingWatch, WholeCheckpointIO, remove, resume_point, tidy
 from headscope.runs.children import key_of
@@ -63,7 +64,11 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     findings = module.findings()
     metrics = with_counts(metrics, findings.metrics)
     stop_if_told()
-    tables = {"summary": summary(metrics, cfg, source.examples), **with_published(findings.tables, cfg.published.tables)}
+    published = cfg.published if of_the_same_state(cfg.published, source.encoder) else {"tables": {}}
+    tables = {
+        "summary": summary(metrics, published, source.examples),
+        **with_published(findings.tables, published["tables"]),
+    }
     return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
 
 
@@ -156,10 +161,10 @@ def validation_score(trainer: pl.Trainer) -> dict[str, float | None]:
     return {} if score is None else {checkpoint.monitor: number(score)}
 
 
-def summary(metrics: Mapping[str, float | None], cfg: DictConfig, examples: Mapping[str, int]) -> list[Row]:
+def summary(metrics: Mapping[str, float | None], published: Mapping[str, Any], examples: Mapping[str, int]) -> list[Row]:
     """Our figures beside the published ones, and the number of inputs of the part of the data that they are of."""
     return [
-        {"metric": name, "ours": value, "published": cfg.published.get(name), "inputs": examples.get(name.partition("/")[0])}
+        {"metric": name, "ours": value, "published": published.get(name), "inputs": examples.get(name.partition("/")[0])}
         for name, value in metrics.items()
     ]
 

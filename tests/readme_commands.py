@@ -62,7 +62,7 @@ PREPARED = {
     r"(?<=^runs=\[)([^]]+)(?=\]$)": "python train.py experiment=clark_coreference run_dir={}",
 }
 # What the machine may lack: then a command is checked without the part that needs it.
-OPTIONAL = {"hydra_plugins.hydra_ray_launcher": ("hydra/launcher=ray", "+hydra.launcher.ray.")}
+OPTIONAL: dict[str, tuple[str, ...]] = {}
 TUTORIAL = "### A new analysis, step by step"  # its command needs its files: tests/test_tutorial.py follows it whole
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-name", "-cn", "--config-dir", "-cd", "--info", "-i")

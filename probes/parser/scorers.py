@@ -63,11 +63,13 @@ class AttentionScorer(nn.Module):
 class AttentionWordScorer(nn.Module):
     """Attention and words: the weight of a head is linear in the vectors of the pair.
 
-    Since W(v_i ⊕ v_j) = A v_i + B v_j, no tensor over pairs of words and vector sizes is ever made.
+    Since W(v_i ⊕ v_j) = A v_i + B v_j, no tensor over pairs of words and vector sizes is ever made. `released` gives each
+    candidate the vector of the word behind it, as the code of the paper's authors does by an index that is one off.
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, released: bool = False) -> None:
         super().__init__()
+        self.released = released
         self.maps = facts.layers * facts.heads
         # Per map: the query's and the key's share in the weight of the map and of its transpose.
         self.query = nn.Linear(facts.vector_size, 2 * self.maps, bias=False)
@@ -76,7 +78,16 @@ class AttentionWordScorer(nn.Module):
         nn.init.zeros_(self.key.weight)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        return PairScores.apply(query_first(batch), batch.vectors, self.query.weight, self.key.weight)
+        if not self.released:
+            return PairScores.apply(query_first(batch), batch.vectors, self.query.weight, self.key.weight)
+        # Both vectors of a unit side by side: as a candidate and as a word. Of a map as it is the query is the candidate,
+        # of its transpose the key.
+        vectors = torch.cat([candidate_vectors(batch, released=True), given(batch.vectors, "data with vectors")], 2)
+        (query, query_back), (key, key_back) = self.query.weight.chunk(2), self.key.weight.chunk(2)
+        none = torch.zeros_like(query)
+        by_query = torch.cat([torch.cat([query, none], 1), torch.cat([none, query_back], 1)])
+        by_key = torch.cat([torch.cat([none, key], 1), torch.cat([key_back, none], 1)])
+        return PairScores.apply(query_first(batch), vectors, by_query, by_key)
 
 
 def query_first(batch: AttentionBatch) -> Maps:
@@ -84,18 +95,25 @@ def query_first(batch: AttentionBatch) -> Maps:
     return given(batch.maps, "data with maps").permute(3, 0, 4, 1, 2).flatten(3)
 
 
-class DistanceWordScorer(nn.Module):
-    """Distances and words, without attention: one hidden layer over both vectors and the distance."""
+def candidate_vectors(batch: AttentionBatch, released: bool) -> Float[Tensor, "batch candidate vector"]:
+    """The vectors of candidates; as released, those of the words behind them, and none for the last."""
+    vectors = given(batch.vectors, "data with vectors")
+    return nn.functional.pad(vectors[:, 1:], (0, 0, 0, 1)) if released else vectors
 
-    def __init__(self, facts: Facts, hidden: int = 256) -> None:
+
+class DistanceWordScorer(nn.Module):
+    """Distances and words, without attention: one hidden layer over both vectors and the distance; `released` as above."""
+
+    def __init__(self, facts: Facts, hidden: int = 256, released: bool = False) -> None:
         super().__init__()
+        self.released = released
         self.candidate = nn.Linear(facts.vector_size, hidden)
         self.word = nn.Linear(facts.vector_size, hidden, bias=False)
         self.distance = nn.Linear(DISTANCE_FEATURES, hidden, bias=False)
         self.score = nn.Linear(hidden, 1, bias=False)
 
     def forward(self, batch: AttentionBatch) -> Scores:
-        candidate = self.candidate(batch.vectors)[:, :, None]
+        candidate = self.candidate(candidate_vectors(batch, self.released))[:, :, None]
         word = self.word(batch.vectors)[:, None]
         hidden = candidate + word + self.distance(distance_features(batch.mask))
         return self.score(hidden.tanh()).squeeze(-1)

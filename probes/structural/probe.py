@@ -18,7 +18,7 @@ class StructuralProbe(Probe):
     def __init__(self, facts: Facts, rank: int = 64, lr: float = 3e-3) -> None:
         super().__init__(lr)
         self.projection = nn.Parameter(torch.empty(facts.hidden_size, rank).uniform_(-0.05, 0.05))
-        self.structure = StructuralScore()
+        self.structure, self.layer = StructuralScore(), facts.hidden_layer
 
     def forward(self, batch: AttentionBatch) -> Float[Tensor, "batch word word"]:
         """The squared distance of every two words."""
@@ -36,7 +36,7 @@ class StructuralProbe(Probe):
     def scores(self) -> dict[str, Tensor]:
         scores = self.structure.compute()
         self.structure.reset()
-        return scores
+        return scores if self.layer is None else scores | {"layer": torch.tensor(self.layer)}  # told beside its score
 
 
 def distance_loss(

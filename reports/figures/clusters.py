@@ -29,7 +29,7 @@ MOSTLY = {
 BROAD_SHARE = 0.1  # the heads of highest entropy that count as broad
 OTHER = "#BBBBBB"
 MOST_NAMED = 30
-RING = "ring: best head of a relation"
+RING = "ring: best head of a relation or of coreference"
 NOTE = "Heads that attend alike are near each other. Broad: the tenth of the heads with the highest entropy."
 Head = tuple[int, int]
 Places = Mapping[Head, tuple[float, float]]
@@ -127,4 +127,4 @@ def mark_relations(axes: Axes, places: Places, names: Mapping[Head, Sequence[str
 def relation_list(names: Mapping[Head, Sequence[str]]) -> str:
     """The relations of each ringed head, in words."""
     found = "; ".join(f"{head_name(*head)} {', '.join(relations)}" for head, relations in names.items())
-    return f"Best heads of relations: {found}." if found else ""
+    return f"Best heads: {found}." if found else ""

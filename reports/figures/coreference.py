@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from matplotlib.lines import Line2D
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, Sheet, legend_below, sheet, written
+from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, Sheet, legend_below, sheet, written
+from headscope.reports.figures.relations import draw_lines
 
 KINDS_OF_PUBLISHED = ("all", "pronoun", "proper", "nominal")
 LABELS = {"nominal": "common noun", "proper": "proper name"}
@@ -44,6 +45,20 @@ def coreference_rows(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
         shown.append(Line2D([], [], color="black", linewidth=1.6, label="published"))
     legend_below(drawn, shown)
     yield "coreference", drawn
+
+
+@written
+def coreference_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """The best head's attention between the head words of mentions; those of one entity in a colour of their own."""
+    for number, drawing in enumerate(results.drawings.get("coreference_lines", []), start=1):
+        title = f"Head {drawing['head']} from mention to mention, example {number}"
+        notes = ["Head words of mentions, in the order of the text. The darker a line, the more attention."]
+        drawn = sheet(results, title, 89, 4 + 3.1 * len(drawing["words"]), notes)
+        links = {(link[0], link[1]) for link in drawing["links"]}
+        draw_lines(drawn.body.subplots(), drawing["words"], drawing["attention"], drawn.width, links)
+        entity = Line2D([], [], color=PUBLISHED, linewidth=1.8, label="to an antecedent")
+        legend_below(drawn, [entity, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])
+        yield f"coreference_lines_{number}", drawn
 
 
 def published_by_kind(text: object) -> dict[str, float]:

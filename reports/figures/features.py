@@ -59,7 +59,7 @@ def feature_heatmaps(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
 
 def notes_of(group: str, counts: Mapping[str, int | None]) -> list[str]:
     """What a figure and the table must not be taken to contradict each other in, and which panels few inputs are behind."""
-    notes = ["The differences have no intervals: none is tested."] if group.startswith("change_") else []
+    notes = ["The intervals of the differences are in heads.csv; none is tested."] if group.startswith("change_") else []
     if group.endswith("cls_to_"):
         notes.append("The table of features is about the last layer of these grids.")
     few = [f"{panel_title(quantity)} ({count})" for quantity, count in counts.items() if count is not None and count < FEW]

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, Sheet, add_bar, legend_below, sheet, written
+from headscope.reports.figures.drawing import COLOURS, COLUMN, UNDEFINED, Sheet, add_bar, legend_below, sheet, written
 
 MARKS = {"target": COLOURS[1], "element": COLOURS[0]}
 CELL = 4.2
@@ -31,6 +31,25 @@ def example_maps(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
         if marked:
             legend_below(drawn, legend_of(marked))
         yield f"example_{example['head']}", drawn
+        if marked.get("target"):
+            yield f"example_{example['head']}_target", target_row(results, example)
+
+
+def target_row(results: RunResults, example: Row) -> Sheet:
+    """What the target attends to, the mean of its tokens' rows (Figure 3); its elements in their colour."""
+    tokens, marked = example["tokens"], example["marked"]
+    rows = [example["attention"][index] for index in marked["target"]]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    colours = [MARKS["element"] if index in marked.get("element", ()) else UNDEFINED for index in range(len(tokens))]
+    title = f"What the target attends to by head {example['head']}, in a sentence with the frame {example['frame']}"
+    drawn = sheet(results, title, COLUMN, 10 + 3.6 * len(tokens), ["Coloured: the frame's core elements."])
+    axes = drawn.body.subplots()
+    axes.barh(range(len(tokens)), means, 0.8, color=colours)
+    axes.set_yticks(range(len(tokens)), tokens)
+    for index in marked["target"]:
+        axes.get_yticklabels()[index].set(color=MARKS["target"], fontweight="bold")
+    axes.set(xlabel="attention from the target", ylim=(len(tokens) - 0.4, -0.6))
+    return drawn
 
 
 def mark(axes: Axes, marked: Mapping[str, Sequence[int]]) -> None:

@@ -1,6 +1,8 @@
 """Attention patterns in pictures: how good the classifier is, and which pattern each head and layer shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -33,6 +35,10 @@ PATTERNS = {
     "heterogeneous": COLOURS[4],
     "abstained": "#DDDDDD",
 }
+NOT_SURE: dict[str, Any] = {  # every map has a class, so that this stands beside them
+    "linestyle": "none", "marker": "D", "markersize": 3, "markerfacecolor": "white", "markeredgecolor": "black",
+    "markeredgewidth": 0.6,
+}  # fmt: skip
 MODELS = {"": "model", "tuned_": "tuned"}
 WORDS = {"vertical_diagonal": "vertical + diagonal", "model": "pre-trained", "tuned": "fine-tuned", "abstained": "not sure"}
 TASKS = {"sst2": "SST-2", "stsb": "STS-B"}
@@ -112,23 +118,22 @@ def examples(results: RunResults, rows: Sequence[Row]) -> Sheet:
     families = list(dict.fromkeys(row["family"] for row in rows))
     names = list(PATTERNS)[:-1]
     note = "Held-out maps that all labellers and the network call so. Ticks: special tokens. Shade: root of the weight."
-    cell = page_width(results) / (len(names) + 0.6)
-    drawn = sheet(results, "Attention patterns", page_width(results), 8 + (cell + 3) * len(families), [note])
-    grid = drawn.body.subplots(len(families), len(names), squeeze=False)
+    cell = min(34.0, (page_width(results) - 10) / len(families) - 2)
+    drawn = sheet(results, "Attention patterns", 10 + (cell + 2) * len(families), 8 + (cell + 6) * len(names), [note])
+    grid = drawn.body.subplots(len(names), len(families), squeeze=False)
     found = {(row["family"], row["class"]): row for row in rows}
-    for y, family in enumerate(families):
-        for x, name in enumerate(names):
-            axes, row = grid[y, x], found.get((family, name))
-            axes.set_xticks([] if row is None else row["special"], labels=[])
-            axes.set_yticks([] if row is None else row["special"], labels=[])
-            axes.set_title(readable(name) if y == 0 else "")
-            if x == 0:
-                axes.set_ylabel(family)
-            if row is None:
-                axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, fontsize=SMALL)
-            else:
-                axes.imshow(row["levels"], cmap="magma", vmin=0, interpolation="none")
-                axes.set_xlabel(f"{row['encoder']} {row['head']}", fontsize=SMALL)
+    for (y, name), (x, family) in product(enumerate(names), enumerate(families)):
+        axes, row = grid[y, x], found.get((family, name))
+        axes.set_xticks([] if row is None else row["special"], labels=[])
+        axes.set_yticks([] if row is None else row["special"], labels=[])
+        axes.set_title(family if y == 0 else "")
+        axes.set_ylabel(readable(name) if x == 0 else "", fontsize=SMALL)
+        if row is None:
+            axes.text(0.5, 0.5, "none", ha="center", va="center", transform=axes.transAxes, fontsize=SMALL)
+        else:
+            axes.imshow(row["levels"], cmap="magma", vmin=0, interpolation="none")
+            state = row["encoder"].removeprefix(family).lstrip("+")
+            axes.set_xlabel(f"{state} {row['head']}".strip(), fontsize=SMALL)
     return drawn
 
 
@@ -187,19 +192,23 @@ def layers_of_tasks(results: RunResults, rows: Sequence[Row]) -> Sheet:
 
 
 def stacked(axes: Axes, names: Sequence[str], rows: Sequence[Row]) -> None:
-    """A bar for each row, its patterns on top of each other, those that the network is not sure of last."""
+    """A bar for each row, its patterns on top of each other; a mark at the share that the network is not sure of."""
     base = [0.0] * len(rows)
-    for pattern in (*reversed([name for name in PATTERNS if name != "abstained"]), "abstained"):
+    for pattern in reversed([name for name in PATTERNS if name != "abstained"]):
         values = [row[pattern] for row in rows]
         axes.bar(range(len(rows)), values, 0.84, base, color=PATTERNS[pattern])
         base = [low + value for low, value in zip(base, values, strict=True)]
+    axes.plot(range(len(rows)), [row["abstained"] for row in rows], **NOT_SURE)
     axes.set_xticks(range(len(rows)), names)
     axes.set_ylim(0, 100)
 
 
-def pattern_patches() -> list[Patch]:
-    """What the colours mean."""
-    return [Patch(color=colour, label=readable(name)) for name, colour in PATTERNS.items()]
+def pattern_patches(not_sure: bool = True) -> list[Patch | Line2D]:
+    """What the colours mean, and the mark."""
+    patches: list[Patch | Line2D] = [
+        Patch(color=colour, label=readable(name)) for name, colour in PATTERNS.items() if name != "abstained"
+    ]
+    return [*patches, Line2D([], [], label=readable("abstained"), **NOT_SURE)] if not_sure else patches
 
 
 def head_grids(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
@@ -224,7 +233,7 @@ def head_grid(results: RunResults, shares: Mapping[tuple[int, int], Mapping[str,
     axes = drawn.body.subplots()
     picture = [[(1.0, 1.0, 1.0)] * width for _ in range(layers)]
     for (layer, head), own in shares.items():
-        name, share = max(own.items(), key=lambda item: item[1])
+        name, share = max(((one, own[one]) for one in own if one != "abstained"), key=lambda item: item[1])
         colour = tuple(1 - share * (1 - part) for part in to_rgb(PATTERNS[name]))
         picture[layer - 1][head - 1] = colour
         if written_in:
@@ -232,7 +241,7 @@ def head_grid(results: RunResults, shares: Mapping[tuple[int, int], Mapping[str,
             axes.text(head - 1, layer - 1, f"{100 * share:.0f}", ha="center", va="center", fontsize=SMALL, color=ink)
     axes.imshow(picture, aspect="auto", interpolation="none")
     name_cells(axes, layers, width, cell)
-    legend_below(drawn, pattern_patches())
+    legend_below(drawn, pattern_patches(not_sure=False))
     return drawn
 
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from headscope.contracts import Row, RunResults
 from headscope.errors import given
 from headscope.reports.figures.drawing import (
-    COLOURS,
     COLUMN,
+    GREY,
+    MARKERS,
     OURS,
     PUBLISHED,
     SMALL,
@@ -21,20 +22,29 @@ from headscope.reports.figures.drawing import (
     text_width,
     written,
 )
+from headscope.reports.figures.role_tasks import BROAD, INTERVALS, ROLES, change_bars, task_figures
 
-BROAD = {"local": COLOURS[0], "delimiter": COLOURS[1], "block": COLOURS[2], "syntactic": COLOURS[3]}
-EMPTY = "#E4E4E4"
+# The nine of Figure 5; the place of a cell says the role as well as its colour.
+FINE = {
+    "prev": "#0072B2", "next": "#56B4E9", "block": "#009E73", "cls": "#D55E00", "sep": "#E69F00", "nsubj": "#CC79A7",
+    "dobj": "#882255", "amod": "#B8A800", "advmod": "#444444",
+}  # fmt: skip
+EMPTY = "#ECECEC"
 TAU = "threshold tau"
-ROLES = {"prev": "previous token", "next": "next token", "cls": "[CLS]", "sep": "[SEP]"}
 
 
 @written
 def role_figures(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
     """All of them."""
-    tables, tau = results.tables, given(results.metrics.get("test/tau"), "test/tau")
+    tables = results.tables
+    if "roles_of_tasks" in tables:
+        yield from task_figures(results)
+        return
+    tau = given(results.metrics.get("test/tau"), "test/tau")
+    yield "roles_grid", skills(results, of_first(tables["assigned"]))
     yield "roles_distributions", distributions(results, tau)
-    yield "roles_overlap", overlap(results, tables["overlap"])
-    yield "roles_grid", skills(results, tables["assigned"])
+    yield "roles_overlap", overlap(results, of_first(tables["overlap"]))
+    yield "roles_by_layer", by_layer(results, tables["by_layer"])
     yield "roles_tau", tau_curve(results, tables["tau_curve"], tau)
     if tables["change_by_third"]:
         yield "roles_change", change(results, tables["change_by_third"])
@@ -43,7 +53,8 @@ def role_figures(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
 def distributions(results: RunResults, tau: float) -> Sheet:
     """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
     wide = page_width(results) >= 2 * COLUMN - 1
-    drawn = sheet(results, "Sieve scores and their tests", 183, 58 if wide else 150)
+    title = f"Sieve scores of the four coarse roles and their tests{state(results.tables['by_layer'])}"
+    drawn = sheet(results, title, 183, 58 if wide else 150)
     left, middle, right = drawn.body.subplots(*((1, 3) if wide else (3, 1)))
     points, own, bars = (results.tables[name] for name in ("score_quantiles", "head_histogram", "p_histogram"))
     shown = []
@@ -52,24 +63,32 @@ def distributions(results: RunResults, tau: float) -> Sheet:
         shown.append(left.axvline(points[0]["mean"], color=PUBLISHED, label=f"mean of all scores, {points[0]['mean']:.2f}"))
         left.set_xlim(0, min(points[-1]["score"], 4 * max(tau, points[0]["mean"])))
     shown.append(left.axvline(tau, color="black", linestyle=":", label=f"{TAU}, {tau:g}"))
-    left.set(xlabel="sieve score", ylabel="share of scores below", title="all heads, roles and inputs")
+    left.set(xlabel="sieve score", ylabel="share of scores below", title="all heads, coarse roles and inputs")
     if own:
         width = own[0]["to"] - own[0]["from"]
         middle.bar([b["from"] for b in own], [b["count"] for b in own], width, align="edge", color=OURS)
         middle.axvline(tau, color="black", linestyle=":")
-        middle.set_title(f"head {own[0]['head']}, {ROLES.get(own[0]['role'], own[0]['role'])}")
+        label = f"mean of this head, {own[0]['mean']:.2f}"
+        shown.append(middle.axvline(own[0]["mean"], color=GREY, linestyle="--", label=label))
+        middle.set_title(one_head(own[0]))
     middle.set(xlabel="sieve score", ylabel="inputs")
     right.bar([bar["from"] for bar in bars], [bar["count"] for bar in bars], 0.045, align="edge", color=OURS)
-    right.set(xlabel="p-value", ylabel="heads × roles", title="p-values", yscale="symlog")
+    right.set(xlabel="p-value", ylabel="heads × coarse roles", title="p-values", yscale="symlog")
     right.yaxis.set_major_formatter(ScalarFormatter())
     legend_below(drawn, shown)
     return drawn
 
 
+def one_head(row: Row) -> str:
+    """Whose scores are drawn, and what the test says of them (Figure 2)."""
+    name = f"head {row['head']}, {ROLES.get(row['role'], row['role'])}"
+    return f"{name}: above tau, p = {row['p']:.2f}" if row["fails"] else f"{name}: the highest mean"
+
+
 def overlap(results: RunResults, rows: Sequence[Row]) -> Sheet:
     """How many heads have exactly each combination of roles, largest first, the roles as dots below (an UpSet chart)."""
     roles = [role for role in BROAD if any(role in row["roles"].split(" & ") for row in rows)]
-    drawn = sheet(results, "Heads with exactly these roles", 26 + 7 * len(rows), 50 + 5 * len(roles))
+    drawn = sheet(results, f"Heads with exactly these coarse roles{state(rows)}", 26 + 7 * len(rows), 50 + 5 * len(roles))
     bars, dots = drawn.body.subplots(2, 1, height_ratios=[42, 6 + 5 * len(roles)], sharex=True)
     counts = bars.bar(range(len(rows)), [row["heads"] for row in rows], color=OURS)
     bars.bar_label(counts, fontsize=SMALL)
@@ -85,36 +104,82 @@ def overlap(results: RunResults, rows: Sequence[Row]) -> Sheet:
 
 
 def skills(results: RunResults, rows: Sequence[Row]) -> Sheet:
-    """Each head a cell with its name and the colours of its broad roles; in a layer those with most first (Figure 5)."""
+    """Each head its name and nine cells, one for each fine role; in a layer those with most roles first (Figure 5)."""
     layers: dict[int, list[tuple[str, list[str]]]] = {}
     for row in rows:
-        roles = [role for role in BROAD if role in row["roles"]]
+        roles = [role for role in FINE if role in row["roles"]]
         layers.setdefault(int(row["head"].split("-")[0]), []).append((row["head"], roles))
     width = max(map(len, layers.values()))
-    cell = min(9.0, (page_width(results) - 14) / width)
+    cell = min(9.5, (page_width(results) - 14) / width)
     whole = all(text_width(row["head"], SMALL) < cell - 0.6 for row in rows)
     named = "layer and number" if whole else "number"
-    note = f"Above each cell the {named} of the head; in each layer the heads with most roles come first."
-    drawn = sheet(results, "Roles of each head", 14 + cell * width, 8 + 5.6 * len(layers), [note])
+    note = f"Above each head's nine cells its {named}; in each layer the heads with most roles come first."
+    drawn = sheet(results, f"The nine fine roles of each head{state(rows)}", 14 + cell * width, 8 + 11 * len(layers), [note])
     axes = drawn.body.subplots()
     for layer, cells in layers.items():
-        for column, (head, roles) in enumerate(sorted(cells, key=lambda one: (-len(one[1]), one[1]))):
-            draw_cell(axes, column, layer, roles)
+        for column, (head, roles) in enumerate(sorted(cells, key=lambda one: (-len(one[1]), number_of(one[0])))):
+            draw_head(axes, column, layer, roles)
             name = head if whole else head.split("-")[1]
-            axes.text(column + 0.5, layer + 0.26, name, ha="center", va="center", fontsize=SMALL)
+            axes.text(column + 0.5, layer + 0.15, name, ha="center", va="center", fontsize=SMALL)
     axes.set(xlim=(0, width), ylim=(max(layers) + 1, 1), xticks=[], ylabel="layer", xlabel="heads")
-    axes.set_yticks([layer + 0.5 for layer in layers], [str(layer) for layer in layers])
+    axes.set_yticks([layer + 0.6 for layer in layers], [str(layer) for layer in layers])
     axes.spines[:].set_visible(False)
-    legend_below(drawn, [Patch(color=colour, label=role) for role, colour in (BROAD | {"none": EMPTY}).items()])
+    shown = [Patch(color=colour, label=ROLES.get(role, role)) for role, colour in FINE.items()]
+    legend_below(drawn, [*shown, Patch(color=EMPTY, label="not this role")])
     return drawn
 
 
-def draw_cell(axes: Axes, column: int, layer: int, roles: Sequence[str]) -> None:
-    """A band below the head's name, divided among the roles."""
-    share = 0.92 / max(1, len(roles))
-    for index, colour in enumerate([BROAD[role] for role in roles] or [EMPTY]):
-        left = column + 0.04 + index * share
-        axes.add_patch(Rectangle((left, layer + 0.5), share, 0.42, facecolor=colour, linewidth=0))
+def number_of(head: str) -> int:
+    """The number of a head in its layer."""
+    return int(head.split("-")[1])
+
+
+def draw_head(axes: Axes, column: int, layer: int, roles: Sequence[str]) -> None:
+    """Three rows of three cells below the head's name, each in the same place for the same role."""
+    wide, high = 0.84 / 3, 0.62 / 3
+    for index, (role, colour) in enumerate(FINE.items()):
+        corner = (column + 0.08 + wide * (index % 3), layer + 0.31 + high * (index // 3))
+        face = colour if role in roles else EMPTY
+        axes.add_patch(Rectangle(corner, wide, high, facecolor=face, edgecolor="white", linewidth=0.4))
+
+
+def by_layer(results: RunResults, rows: Sequence[Row]) -> Sheet:
+    """How many heads of each layer have each coarse role, and how many have several of the fine ones, of both models."""
+    wide = page_width(results) >= 2 * COLUMN - 1
+    drawn = sheet(results, f"Roles by layer{state(rows)}", 183, 62 if wide else 116)
+    left, right = drawn.body.subplots(*((1, 2) if wide else (2, 1)))
+    own = of_first(rows)
+    layers = [row["layer"] for row in own]
+    shown = []
+    for number, (role, colour) in enumerate(BROAD.items()):
+        if role in own[0]:
+            counts = [row[role] for row in own]
+            shown += left.plot(layers, counts, marker=MARKERS[number], markersize=3, color=colour, label=role)
+    left.set(ylabel="heads with the role", title="coarse roles")
+    for model in dict.fromkeys(row.get("model") for row in rows):
+        counts = [row.get("several_fine") or 0 for row in rows if row.get("model") == model]
+        before = model == "model"
+        label = "several fine roles" + {"model": ", pre-trained", "tuned": ", fine-tuned"}.get(str(model), "")
+        look = {"linestyle": "--", "color": GREY, "marker": "s"} if before else {"color": "black", "marker": "o"}
+        shown += right.plot(layers, counts, markersize=3, label=label, **look)
+    right.set(ylabel="heads with several of nine roles", title="multi-skilled heads")
+    for axes in (left, right):
+        axes.set(xlabel="layer", xticks=layers)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.3, linewidth=0.5)
+    legend_below(drawn, shown)
+    return drawn
+
+
+def of_first(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the model that is told first: the fine-tuned one, where there are two."""
+    return [row for row in rows if row.get("model") == rows[0].get("model")]
+
+
+def state(rows: Sequence[Row]) -> str:
+    """Which model the rows that are drawn are of, where there are two."""
+    return " after fine-tuning" if rows and rows[0].get("model") == "tuned" else ""
 
 
 def tau_curve(results: RunResults, rows: Sequence[Row], tau: float) -> Sheet:
@@ -132,18 +197,10 @@ def tau_curve(results: RunResults, rows: Sequence[Row], tau: float) -> Sheet:
 
 
 def change(results: RunResults, rows: Sequence[Row]) -> Sheet:
-    """The mean change of the score after fine-tuning, by thirds of the layers (Figure 6)."""
-    thirds = [key for key in rows[0] if key != "role"]
-    drawn = sheet(results, "Change of the sieve score by fine-tuning", 24 + 12 * len(rows), 64)
+    """The mean change of the score after fine-tuning, by thirds of the layers, with 95 % intervals (Figure 6)."""
+    drawn = sheet(results, "Change of the sieve score by fine-tuning", 24 + 12 * len(rows), 64, [INTERVALS])
     axes = drawn.body.subplots()
-    shown = []
-    for number, third in enumerate(thirds):
-        positions = [index + 0.27 * (number - 1) for index in range(len(rows))]
-        values = [row[third] or 0 for row in rows]
-        shown.append(axes.bar(positions, values, 0.25, color=COLOURS[number], label=f"{third} third of the layers"))
-    axes.axhline(0, color="black", linewidth=0.8)
-    names = [str(ROLES.get(row["role"], row["role"])) for row in rows]
-    axes.set_xticks(range(len(rows)), names, rotation=45, ha="right", rotation_mode="anchor")
+    shown = change_bars(axes, rows)
     axes.set(ylabel="change of the score")
     legend_below(drawn, shown)
     return drawn

@@ -8,11 +8,24 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, COLUMN, INCH, MARKERS, Sheet, legend_below, page_width, sheet, written
+from headscope.reports.figures.drawing import (
+    COLOURS,
+    COLUMN,
+    GREY,
+    INCH,
+    MARKERS,
+    SMALL,
+    Sheet,
+    legend_below,
+    page_width,
+    sheet,
+    written,
+)
+from headscope.reports.figures.relations import draw_lines
 
 NEAR = {"previous token": "attention_to_previous", "same token": "attention_to_current", "next token": "attention_to_next"}
 CLASSES = {"[CLS]": "attention_to_cls", "[SEP]": "attention_to_sep", "periods and commas": "attention_to_punctuation"}
-FROM_SEP = {"from [SEP] to [SEP]": "sep_to_sep", "from all tokens to [SEP]": "attention_to_sep"}
+FROM_SEP = {"from [SEP] to [SEP]": "sep_to_sep", "from the others to [SEP]": "others_to_sep"}
 ENTROPY = {"of all tokens": "entropy", "of [CLS]": "cls_entropy"}
 IMPORTANCE = {
     "[SEP]": "importance_of_sep",
@@ -32,13 +45,35 @@ def surface_by_layer(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
     rooms = drawn.body.subplots(*((1, 3) if wide else (3, 1)), sharey=True, sharex=True)
     for axes, (title, lines) in zip(rooms, panels.items(), strict=True):
         by_layer(axes, heads, lines)
+        if lines is FROM_SEP:
+            uniform_line(axes, results, "attention_to_sep")
         axes.set(ylim=(-0.02, 1.02), xlabel="layer", ylabel="average attention", title=title)
         name_lines(axes)
         axes.tick_params(labelbottom=True)
         if wide and axes is not rooms[0]:
             axes.set_ylabel("")
     yield "surface_attention", drawn
-    yield "surface_entropy", one_panel(results, heads, ENTROPY, "average entropy (nats)", "Entropy of attention, by layer")
+    title = "Entropy of attention, by layer"
+    yield "surface_entropy", one_panel(results, heads, ENTROPY, "average entropy (nats)", title, "entropy")
+
+
+@written
+def example_heads(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
+    """The head that is most so of each kind, on one input with its special tokens (Clark, Figure 1)."""
+    examples = results.drawings.get("example_heads", [])
+    if not examples:
+        return
+    across = len(examples) if page_width(results) >= 2 * COLUMN - 1 else 2
+    down = -(-len(examples) // across)
+    height = down * (8 + 2.9 * len(examples[0]["words"]))
+    drawn = sheet(results, "Examples of heads", page_width(results), height, ["The darker a line, the more attention."])
+    rooms = drawn.body.subplots(down, across, squeeze=False).flatten()
+    for axes, example in zip(rooms, examples, strict=False):
+        draw_lines(axes, example["words"], example["attention"], drawn.width / across - 2, size=SMALL)
+        axes.set_title(f"{example['head']}: {example['what']}")
+    for axes in rooms[len(examples) :]:
+        axes.axis("off")
+    yield "example_heads", drawn
 
 
 @written
@@ -54,11 +89,21 @@ def name_lines(axes: Axes) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below)
 
 
-def one_panel(results: RunResults, heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str) -> Sheet:
+def uniform_line(axes: Axes, results: RunResults, quantity: str) -> None:
+    """What uniform attention would give, where it is known."""
+    for row in results.tables.get("uniform", []):
+        if row["quantity"] == quantity:
+            axes.axhline(row["uniform"], color=GREY, linestyle="--", linewidth=0.9, label="uniform attention")
+
+
+def one_panel(
+    results: RunResults, heads: Sequence[Row], lines: Mapping[str, str], label: str, title: str, uniform: str = ""
+) -> Sheet:
     """A figure of one panel."""
     drawn = sheet(results, title, COLUMN, 56, [NOTE])
     axes = drawn.body.subplots()
     by_layer(axes, heads, lines)
+    uniform_line(axes, results, uniform)
     axes.set(xlabel="layer", ylabel=label)
     axes.set_ylim(bottom=0)
     legend_below(drawn, axes.get_legend_handles_labels()[0])

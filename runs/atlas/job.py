@@ -17,30 +17,33 @@ from headscope.files import write_atomically
 from headscope.processes import announced, is_first_process
 from headscope.reports.atlas.content import Model, fact_rows, model_atlas, read_part, summary_rows, tested
 from headscope.reports.atlas.html import atlas_html
-from headscope.runs.atlas.parts import Outcome, published_figures, run_part
+from headscope.runs.atlas.parts import Outcome, published_figures, run_part, run_together
 from headscope.runs.atlas.plan import (
     CONTENT,
     ENCODER,
     TUNED,
     Planned,
+    Step,
     as_list,
     check,
     first_model_of,
     has_tuned,
     made_by,
-    makers,
+    needs_of,
     never_made,
     not_asked_for,
     plan,
     settled,
     steps,
+    waves,
 )
 from headscope.runs.children import handed_on
+from headscope.runs.limits import launcher_is_chosen
 from headscope.runs.report import open_run
 from headscope.runs.resume import clear, keep_texts, require_not_lost
 
 PAGE = "atlas.html"
-Done = dict[tuple[str, str], tuple[Planned, Outcome]]  # by model and part
+Done = dict[Step, tuple[Planned, Outcome]]  # by model and part
 
 
 class PartsFailed(InputError):
@@ -66,21 +69,26 @@ def run(cfg: DictConfig) -> RunResults | None:
 
 
 def run_parts(cfg: DictConfig, given: Sequence[str]) -> tuple[Done, dict[str, str | None]]:
-    """Run the parts of the first model, then those of the fine-tuned one; also returns the keys that parts made."""
+    """Run the parts of the first model, then those of the fine-tuned one; also returns the keys that parts made.
+
+    With a launcher, those that do not need each other run at the same time.
+    """
     done: Done = {}
     made: dict[str, str | None] = dict(never_made(cfg))
-    for model, name in announced(list(steps(cfg)), cfg.experiment_name, lambda step: f"{step[1]} of the {step[0]}"):
-        now = settled(cfg, made)
-        if model == TUNED and not has_tuned(now):
-            continue
-        planned = plan(now, model, name, given)
-        needs = [*planned.part.get("needs", []), *(makers(cfg) if model == TUNED else [])]
-        out_of_date = any(done[ENCODER, need][1].computed for need in needs if (ENCODER, need) in done)
-        outcome = run_part(planned, cfg.resume and not out_of_date)
-        for key, file in made_by(cfg, name).items() if model == ENCODER else ():
-            made[key] = str(planned.folder / file) if outcome.cfg else None
-        done[model, name] = (planned, outcome)
-    return done, made
+    as_jobs, name = launcher_is_chosen(), cfg.experiment_name
+    one_by_one = announced([] if as_jobs else steps(cfg), name, lambda step: f"{step[1]} of the {step[0]}")
+    for wave in waves(cfg) if as_jobs else ([step] for step in one_by_one):
+        now, tries = settled(cfg, made), {}
+        for model, part in wave:
+            if model == ENCODER or has_tuned(now):
+                out_of_date = any(done[need][1].computed for need in needs_of(cfg, (model, part)) if need in done)
+                tries[model, part] = (plan(now, model, part, given), cfg.resume and not out_of_date)
+        outcomes = run_together(tries, name) if as_jobs else {step: run_part(*one) for step, one in tries.items()}
+        for (model, part), (planned, _) in tries.items():
+            done[model, part] = (planned, outcomes[model, part])
+            for key, file in made_by(cfg, part).items() if model == ENCODER else ():
+                made[key] = str(planned.folder / file) if outcomes[model, part].cfg else None
+    return {step: done[step] for step in steps(cfg) if step in done}, made
 
 
 def report(cfg: DictConfig, now: DictConfig, encoder: Any, done: Done) -> RunResults:

@@ -1,8 +1,9 @@
 """The parts of an atlas: ordinary runs, each in a folder of its own; what the model or data does not allow is left out."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,12 +13,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import Row
 from headscope.errors import DamagedFile, DataError, InputError
-from headscope.runs.atlas.plan import Planned
+from headscope.runs.atlas.plan import Planned, Step
 from headscope.runs.children import compose_child, key_of, run_child
 from headscope.runs.explain import causes
+from headscope.runs.part_jobs import Child, launched
 from headscope.runs.resume import Note, changed_settings, finished_or_damaged, plain_config
 
 log = logging.getLogger(__name__)
+REPORT = "report.txt"  # what a part prints
 
 
 @dataclass
@@ -31,15 +34,47 @@ class Outcome:
     failed: str | None = None  # the sentence of a mistake in the user's own files
 
 
+Attempts = Generator[DictConfig, InputError | None, Outcome]  # gives what to run, is told the mistake that ended it
+
+
 def run_part(planned: Planned, resume: bool) -> Outcome:
-    """Run a part, or as much of it as the model and data allow; with `resume`, a finished one is kept as it is."""
+    """Run a part in this process, or as much of it as the model and data allow."""
+    trying, error = attempts(planned, resume), None
+    while True:
+        try:
+            cfg = trying.send(error)
+        except StopIteration as end:
+            return end.value
+        error = mistake_of_running(cfg)
+
+
+def run_together(tries: Mapping[Step, tuple[Planned, bool]], description: str) -> dict[Step, Outcome]:
+    """Run several parts, each with whether a finished one is kept, at the same time, as jobs of the chosen launcher."""
+    trying = {step: attempts(planned, resume) for step, (planned, resume) in tries.items()}
+    outcomes: dict[Step, Outcome] = {}
+    told: dict[Step, InputError | None] = dict.fromkeys(trying)
+    while told:
+        children: dict[Step, Child] = {}
+        for step, error in told.items():
+            try:
+                children[step] = Child(step[1], trying[step].send(error), REPORT)
+            except StopIteration as end:
+                outcomes[step] = end.value
+        found = launched(list(children.values()), description) if children else []
+        mistakes = zip(children, found, strict=True)
+        told = {step: one if isinstance(one, InputError) else None for step, one in mistakes}
+    return outcomes
+
+
+def attempts(planned: Planned, resume: bool) -> Attempts:
+    """A part, or as much of it as the model and data allow; with `resume`, a finished one is kept as it is."""
     refused = refusals(planned, left_out_before(planned)) if resume else {}
-    outcome, error = attempt(planned, without(planned.analyses, refused), resume)
+    outcome, error = yield from attempt(planned, without(planned.analyses, refused), resume)
     if outcome is None and len(planned.analyses) > 1 and not isinstance(error, DataError):
         refused = refusals(planned, planned.analyses)
         allowed = without(planned.analyses, refused)
         if refused and allowed:
-            outcome, error = attempt(planned, allowed, resume)
+            outcome, error = yield from attempt(planned, allowed, resume)
         elif refused:
             outcome = Outcome()
     if outcome is None:
@@ -75,21 +110,29 @@ def refusals(planned: Planned, analyses: Sequence[str]) -> dict[str, str]:
     return {name: str(error) for name in analyses if (error := refusal(planned, name))}
 
 
-def attempt(planned: Planned, analyses: Sequence[str], resume: bool) -> tuple[Outcome | None, InputError | None]:
+def attempt(
+    planned: Planned, analyses: Sequence[str], resume: bool
+) -> Generator[DictConfig, InputError | None, tuple[Outcome | None, InputError | None]]:
     """The run with these analyses; or none, and the mistake that says why."""
     cfg = compose_part(planned, analyses)
     note = note_of(planned)
     cfg.resume = bool(resume and note and not changed_settings(note.config, plain_config(cfg)) and not note.changed())
     if cfg.resume and finished_or_damaged(planned.folder) is not None:
         return Outcome(cfg, analyses), None
+    mistake = yield cfg
+    return (None, mistake) if mistake else (Outcome(cfg, analyses, computed=True), None)
+
+
+def mistake_of_running(cfg: DictConfig) -> InputError | None:
+    """Run a part in this process; the user's mistake, or what the model lacks, where that ended it."""
     try:
-        run_child(cfg, planned.folder / "report.txt")
+        run_child(cfg, Path(cfg.run_dir) / REPORT)
     except Exception as error:
         if (mistake := mistake_in(error)) is None:
             raise
-        return None, mistake
+        return mistake
     wait_for_all()
-    return Outcome(cfg, analyses, computed=True), None
+    return None
 
 
 def refusal(planned: Planned, analysis: str) -> InputError | None:

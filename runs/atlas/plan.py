@@ -16,6 +16,7 @@ from headscope.reports.results import RESULTS, finished_results, way_out
 AUTO, HUB = "auto", "hub"
 ENCODER, TUNED = "encoder", "tuned"  # the two models
 CONTENT = "atlas.json"
+Step = tuple[str, str]  # model and part
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,30 @@ def wanted_parts(cfg: DictConfig) -> list[str]:
     ]
 
 
-def steps(cfg: DictConfig) -> list[tuple[str, str]]:
+def steps(cfg: DictConfig) -> list[Step]:
     """Model and part, in order; the fine-tuned model comes second, where one is there or made."""
     wanted = wanted_parts(cfg)
     chosen = [name for name, analyses in (cfg.tuned_parts or {}).items() if name in wanted and analyses is not None]
     second = chosen if has_tuned(cfg) and cfg.beside is None else []
     return [(ENCODER, name) for name in wanted] + [(TUNED, name) for name in second]
+
+
+def needs_of(cfg: DictConfig, step: Step) -> list[Step]:
+    """The parts without whose results a step would be out of date; all of the fine-tuned model need who makes it."""
+    model, name = step
+    return [(ENCODER, need) for need in [*cfg.parts[name].get("needs", []), *(makers(cfg) if model == TUNED else [])]]
+
+
+def waves(cfg: DictConfig) -> list[list[Step]]:
+    """The steps in groups that can run at the same time, each after those that it needs."""
+    left, groups = steps(cfg), []
+    while left:
+        group = [step for step in left if not set(needs_of(cfg, step)) & set(left)]
+        if not group:
+            raise ConfigError(f"parts: {', '.join(name for _, name in left)} need each other.")
+        groups.append(group)
+        left = [step for step in left if step not in group]
+    return groups
 
 
 def has_tuned(cfg: DictConfig) -> bool:

@@ -1,4 +1,4 @@
-"""Inside a job of a sweep: its output and its error stay in its folder, a process of its own gets a GPU of its own."""
+"""Inside a job of a launcher: its output and its error stay in its folder, a process of its own gets a GPU of its own."""
 
 import fcntl
 import itertools
@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TextIO
@@ -14,14 +14,15 @@ from typing import TextIO
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from headscope.errors import InputError
+from headscope.errors import ConfigError, DamagedFile, DataError, InputError
 from headscope.files import read_json, write_json
 from headscope.processes import is_first_process, sole_run
-from headscope.runs.explain import STOPPED_BY, explain
+from headscope.runs.explain import STOPPED_BY, causes, explain
 from headscope.runs.resume import task_overrides
 from headscope.runs.sweeps.launch import FAILURE, JOBS
 
 SHARING_A_MACHINE = ("JoblibLauncher", "LocalLauncher")
+MISTAKES = {kind.__name__: kind for kind in (DataError, DamagedFile, ConfigError, InputError)}
 HELD: list[TextIO] = []  # the lock on this process's GPU, until the process ends
 
 
@@ -31,20 +32,28 @@ class JobFailed(InputError):
 
 @contextmanager
 def sweep_job(cfg: DictConfig) -> Iterator[None]:
-    """Keep what the job prints and why it failed; the sweep goes on with the others."""
-    hydra = HydraConfig.get()
-    folder = Path(hydra.runtime.output_dir)
+    """A job of a sweep, which goes on with the others where it fails."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
     if not is_first_process():
         yield
         return
-    if hydra.launcher._target_.rpartition(".")[2] in SHARING_A_MACHINE and cfg.trainer.accelerator != "cpu":
+    with recorded_job(cfg, folder, f"job {folder.name}", lambda: beginning(folder, cfg.search.get("trials"))):
+        yield
+
+
+@contextmanager
+def recorded_job(
+    cfg: DictConfig, folder: Path, name: str, begins: Callable[[], str], output: str = "output.txt"
+) -> Iterator[None]:
+    """Keep what the job prints and why it failed in its folder; tell whoever watches when it begins and ends."""
+    if HydraConfig.get().launcher._target_.rpartition(".")[2] in SHARING_A_MACHINE and cfg.trainer.accelerator != "cpu":
         take_a_gpu(folder.parent)
-    own_folder = sole_run(folder, wait_as=f"job {folder.name}")  # workers may outlive a sweep that was killed
-    with own_folder, announced_end(folder.name) as end, (folder / "output.txt").open("w", encoding="utf-8") as output:
+    own_folder = sole_run(folder, wait_as=name)  # workers may outlive a command that was killed
+    with own_folder, announced_end(name) as end, (folder / output).open("w", encoding="utf-8") as stream:
         (folder / FAILURE).unlink(missing_ok=True)
-        print(beginning(folder, cfg.search.get("trials")), file=sys.stderr, flush=True)
+        print(begins(), file=sys.stderr, flush=True)
         try:
-            with redirect_stdout(output):
+            with redirect_stdout(stream):
                 yield
             end["how"] = "done"
         except (Exception, SystemExit) as error:
@@ -53,8 +62,17 @@ def sweep_job(cfg: DictConfig) -> Iterator[None]:
                 raise
             defect = None if sentence else traceback.format_exc()
             end["how"] = sentence or f"{type(error).__name__}: {error} (traceback in {folder / FAILURE})"
-            write_json(folder / FAILURE, {"error": end["how"], "traceback": defect})
+            write_json(folder / FAILURE, {"error": end["how"], "kind": kind_of(error, sentence), "traceback": defect})
             raise JobFailed(end["how"]) from None
+
+
+def kind_of(error: BaseException, sentence: str | None) -> str | None:
+    """Which kind of mistake a user's is, by the name of its class in headscope.errors; None for a defect."""
+    for cause in causes(error):
+        for kind in type(cause).__mro__ if isinstance(cause, InputError) else ():
+            if kind.__name__ in MISTAKES:
+                return kind.__name__
+    return InputError.__name__ if sentence else None
 
 
 def beginning(folder: Path, trials: int | None) -> str:
@@ -73,7 +91,7 @@ def announced_end(name: str) -> Iterator[dict[str, str]]:
     try:
         yield end
     finally:
-        print(f"job {name}: {end['how']} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+        print(f"{name}: {end['how']} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
 
 
 def take_a_gpu(folder: Path) -> None:

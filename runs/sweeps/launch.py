@@ -1,9 +1,10 @@
-"""How a sweep starts its jobs: one process each, cores shared out, a process that dies takes only its own job with it."""
+"""How jobs are started: one process each, cores shared out, a process that dies takes only its own job with it."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from hydra.plugins.launcher import Launcher
 from omegaconf import DictConfig
@@ -16,11 +17,33 @@ from headscope.reports.terminal import quoted
 FAILURE = "failed.json"
 JOBS = "jobs.json"  # of all jobs of a sweep
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
+DIED = "died"  # the kind of failure
 BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
 
 
 class LauncherFailed(InputError):
     """The launcher, and not a job, gave up; its jobs may still be running elsewhere."""
+
+
+class JobsDied(Exception):
+    """What a launcher raises that has run the other jobs to their end: those whose process is gone, by folder, and why."""
+
+    def __init__(self, died: Mapping[str, str]) -> None:
+        super().__init__(", ".join(died))
+        self.died = died
+
+
+class Launched(Protocol):
+    """What a launcher is to run: its number, its folder, and the overrides that it gets."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def arguments(self) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -40,20 +63,25 @@ class Job:
     @property
     def arguments(self) -> list[str]:
         """The overrides as a launcher gets them: always into this folder, always going on."""
-        folders = [
-            f"run_dir={quoted(str(self.folder.parent))}",
-            f"hydra.sweep.subdir={self.folder.name}",
-            "hydra.mode=MULTIRUN",
-        ]
-        return [*self.overrides, *folders, "resume=true"]
+        return [*self.overrides, *in_folder(self.folder.parent, self.folder.name), "resume=true"]
 
     def read_failure(self) -> str | None:
         """The sentence of its error, if it failed."""
-        try:
-            note = read_json(self.folder / FAILURE, {"error": str}, "why the job failed cannot be told")
-        except DamagedFile as error:
-            return str(error)
-        return note and note["error"]
+        failure = read_failure(self.folder)
+        return failure["error"] if failure else None
+
+
+def in_folder(parent: Path, subdir: str) -> list[str]:
+    """The overrides that put a job into a folder below another."""
+    return [f"run_dir={quoted(str(parent))}", f"hydra.sweep.subdir={quoted(subdir)}", "hydra.mode=MULTIRUN"]
+
+
+def read_failure(folder: Path) -> dict[str, Any] | None:
+    """Why the job in a folder failed: the sentence of its error, the kind of mistake that it is (null: a defect)."""
+    try:
+        return read_json(folder / FAILURE, {"error": str}, "why the job failed cannot be told")
+    except DamagedFile as error:
+        return {"error": str(error), "kind": type(error).__name__}
 
 
 def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
@@ -70,22 +98,31 @@ def require_one_process(cfg: DictConfig, launcher: DictConfig) -> None:
     )
 
 
-def launch(launcher: Launcher, jobs: Sequence[Job], settings: DictConfig) -> None:
+def launch(launcher: Launcher, jobs: Sequence[Launched], settings: DictConfig) -> None:
     """Run the jobs; one whose process dies is recorded as failed, and the others are run again."""
     for job in jobs:
         (job.folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
     try:
         arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
         launcher.launch(arguments, initial_job_idx=jobs[0].number)
+    except JobsDied as error:
+        for job in jobs:
+            if str(job.folder) in error.died:
+                record_death(job, error.died[str(job.folder)])
     except Exception as error:
         stop_if_told()  # processes that SIGTERM ended have not died of their jobs
         if not any(kind.__name__ in DEAD for kind in type(error).__mro__):
             raise LauncherFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
         if len(jobs) == 1:
-            write_json(jobs[0].folder / FAILURE, {"error": f"its process died ({' '.join(str(error).split())[:200]})"})
+            record_death(jobs[0], str(error))
         for job in jobs if len(jobs) > 1 else ():
             if not any((job.folder / name).is_file() for name in ("results.json", FAILURE)):
                 launch(launcher, [job], settings)  # where it is still running, the second waits and finds it done
+
+
+def record_death(job: Launched, reason: str) -> None:
+    """Note that the process of a job is gone."""
+    write_json(job.folder / FAILURE, {"error": f"its process died ({' '.join(reason.split())[:200]})", "kind": DIED})
 
 
 def threads(settings: DictConfig, together: int) -> list[str]:

@@ -10,9 +10,12 @@ import torch
 from headscope.analysis.clusters import js_from_sums, mixture_sums
 from headscope.analysis.entropy import row_entropy
 from headscope.analysis.features import FEATURES, QUANTITIES, FeatureAttention, meaning
+from headscope.analysis.relations import RelationHeads
 from headscope.analysis.roles import sieves
 from headscope.analysis.roles.heads import HeadRoles
 from headscope.analysis.roles.scores import bias_scores, shuffled_columns, sieve_weights
+from headscope.analysis.surface import QUANTITIES as SURFACE
+from headscope.analysis.surface import surface_values, uniform_values
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.layout import Layout
 
@@ -126,6 +129,8 @@ def test_features_of_a_causal_model(causal_batch, gold, facts):
 def plain(name, grid, length, gold, b):
     """A quantity of one input and head by its definition; None where the input has it not."""
     features = gold["features"][b].tolist()
+    if name == "near_diagonal":
+        return sum(grid[q][k] for q in range(length) for k in (q - 1, q) if k >= 0) / length
     if name.startswith(("attention_to_", "cls_to_")):
         bit = 1 << FEATURES.index(name.rpartition("to_")[2])
         tokens = [t for t in range(length) if features[t] & bit]
@@ -161,3 +166,71 @@ def test_entropies_and_distances_are_smoothed_over_what_a_token_may_see(causal_b
 
 def entropy(row):
     return -sum(w * math.log(w) for w in row if w > 0)
+
+
+def test_surface_patterns_count_what_a_token_may_see(causal_batch, gold):
+    batch = causal_batch(LENGTHS, gold)
+    values, defined = surface_values(batch.flat_maps(), batch.mask, gold["token_class"], batch.visible())
+    names = [quantity.name for quantity in SURFACE]
+    by_name = {name: values[:, number] for number, name in enumerate(names)}
+    has = {name: defined[:, number].tolist() for number, name in enumerate(names)}
+    assert has["attention_to_next"] == [False] * 3
+    assert has["attention_to_previous"] == has["cls_entropy"] == [True] * 3
+    assert has["sep_to_sep"] == [True, False, True]
+    uniform = uniform_values(batch.mask, gold["token_class"], batch.visible())
+    for b, length in enumerate(LENGTHS):
+        separators = [t for t in range(length) if gold["token_class"][b, t] == 2]
+        shares = [sum(s <= t for s in separators) / (t + 1) for t in range(length)]
+        expected = [sum(shares) / length, sum(math.log(t + 1) for t in range(length)) / length, 0.0]
+        assert uniform[b].tolist() == pytest.approx(expected)
+        for m, grid in enumerate(batch.flat_maps()[b].tolist()):
+            previous = [grid[t][t - 1] for t in range(1, length)]
+            assert by_name["attention_to_previous"][b, m].item() == pytest.approx(sum(previous) / len(previous), rel=1e-5)
+            rows = [entropy(grid[t][: t + 1]) for t in range(length)]
+            assert by_name["entropy"][b, m].item() == pytest.approx(sum(rows) / length, abs=1e-5)
+            assert by_name["cls_entropy"][b, m].item() == pytest.approx(0, abs=1e-5)
+
+
+def test_relations_of_a_causal_model_are_scored_where_a_pair_is_seen(causal_batch, facts):
+    """Every direction on its own words; the baseline, the intervals' counts and the share of the others go with it."""
+    governors = [[IGNORE, 2, 0, 2, 5, 3, 5], [IGNORE, 0, 1, 2], [IGNORE, 3, 3, 0, 3, 4]]
+    relations = [[IGNORE, 0, 2, 1, 0, 1, 0], [IGNORE, 2, 1, 1], [IGNORE, 0, 0, 2, 1, 1]]
+    gold = {
+        "governors": padded(governors),
+        "relations": padded(relations),
+        "asked": padded([[IGNORE, *range(1, len(row))] for row in governors]),
+        "pieces": padded([[IGNORE, *[1] * (len(row) - 1)] for row in governors]),
+    }
+    batch = causal_batch(LENGTHS, gold)
+    names = ("det", "obj", "root")
+    analysis = RelationHeads(replace(facts, kind="treebank", relations=names, layout=CAUSAL), min_count=1, replicates=3)
+    analysis.update(batch)
+    found = analysis.compute()
+    words, right, at_offset = {}, {}, {}
+    for b, (heads, kinds) in enumerate(zip(governors, relations, strict=True)):
+        for word, (governor, kind) in enumerate(zip(heads, kinds, strict=True)):
+            if governor <= 0:
+                continue
+            direction = "dependent_to_head" if governor < word else "head_to_dependent"
+            for name in (names[kind], "all"):
+                words[name] = words.get(name, 0) + 1
+                at_offset.setdefault((name, direction), []).append(governor - word)
+                for m, grid in enumerate(batch.flat_maps()[b].tolist()):
+                    earlier, later = range(1, word), range(word + 1, len(heads))
+                    best = (
+                        max(earlier, key=lambda v: grid[word][v])
+                        if direction == "dependent_to_head"
+                        else max(later, key=lambda v: grid[v][word])
+                    )
+                    right.setdefault((name, direction, m), []).append(best == governor)
+    for (name, direction, m), hits in right.items():
+        values = found.heads[f"relation:{name}:{direction}"]
+        assert values.n[m // 3][m % 3] == len(hits)
+        assert values.value[m // 3][m % 3] == pytest.approx(100 * sum(hits) / len(hits))
+    for row in found.tables["relation_heads"]:
+        key = (row["relation"], row["direction"])
+        assert row["n"] == len(at_offset[key])
+        assert row["unseen"] == pytest.approx(100 * (1 - row["n"] / words[row["relation"]]))
+        assert row["baseline"] == pytest.approx(100 * at_offset[key].count(row["offset"]) / row["n"])
+        assert row["accuracy"] == pytest.approx(max(100 * sum(right[*key, m]) / row["n"] for m in range(6)))
+    assert {row["relation"] for row in found.tables["visible_governors"]} == {"det", "obj", "all"}

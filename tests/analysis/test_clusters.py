@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.clusters import HeadDistances, js_from_sums, mixture_sums, relation_heads_of
+from headscope.analysis.clusters import (
+    HeadDistances,
+    coreference_head_of,
+    js_from_sums,
+    mixture_sums,
+    relation_heads_of,
+    within_and_between,
+)
 from headscope.contracts import Facts, Findings, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.segments import SegmentDataModule
@@ -125,3 +132,38 @@ def test_a_single_head_has_a_place():
     found = metric.compute()
     assert found.metrics["mean_js_per_token"] == 0
     assert np.isfinite(found.heads["mds_x"].value).all()
+
+
+def test_distances_within_and_between_layers_by_a_loop(batch, segment_facts):
+    metric = HeadDistances(segment_facts, permutations=50)
+    metric.update(batch)
+    found = metric.compute()
+    rows = {row["head"]: row for row in found.tables["distances"]}
+    names = list(rows)
+    within, between = [], []
+    for one in names:
+        for other in names:
+            if one < other:
+                (within if one.split("-")[0] == other.split("-")[0] else between).append(rows[one][other])
+    inside, across = found.tables["layer_distances"]
+    assert (inside["n"], across["n"]) == (len(within), len(between))
+    assert inside["mean_js"] == pytest.approx(sum(within) / len(within))
+    assert across["mean_js"] == pytest.approx(sum(between) / len(between))
+    assert 1 / 51 <= inside["p"] <= 1
+
+
+def test_the_permutation_test_knows_layers_that_are_alike_from_those_that_are_not():
+    layer = torch.arange(12) // 3
+    alike = (layer[:, None] != layer).double() + 0.01
+    assert within_and_between(alike.fill_diagonal_(0), 4, 199, 0)[0]["p"] == 1 / 200
+    assert within_and_between(torch.ones(12, 12).fill_diagonal_(0), 4, 199, 0)[0]["p"] == 1
+    assert within_and_between(torch.zeros(1, 1), 1, 9, 0) == []
+
+
+def test_the_coreference_head_comes_from_a_finished_run(tmp_path, segment_facts):
+    with pytest.raises(ConfigError, match="coreference_run=.*: no finished run of clark_coreference"):
+        HeadDistances(segment_facts, coreference_run=str(tmp_path), read_run=finished_results)
+    rows = [{"row": "rules", "head": None}, {"row": "best head, among mentions", "head": "2-3"}]
+    run = RunResults("clark_coreference", {}, {"coreference": rows}, Provenance({"name": "one", "sha256": "abc"}, {}, {}))
+    finish(tmp_path, run, Findings())
+    assert coreference_head_of(tmp_path, finished_results, "abc") == [{"relation": "coreference", "head": "2-3"}]

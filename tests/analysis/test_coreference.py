@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from headscope.analysis.coreference import COLUMNS, CoreferenceHeads
+from headscope.contracts import DrawnInput
 from headscope.data_modules.documents import UNKNOWN
 from headscope.data_modules.readers.mentions import BASELINES
 from tests.analysis.conftest import HEADS, LAYERS, merged
@@ -95,7 +96,8 @@ def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, d
     metric.update(batch)
     found = metric.compute()
     rows = {row["row"]: row for row in found.tables["coreference"]}
-    assert list(rows) == [*BASELINES, "best head, among mentions", "best head, among all words"]
+    assert list(rows) == [*BASELINES, "neural coreference", "best head, among mentions", "best head, among all words"]
+    assert {key for key, value in rows.pop("neural coreference").items() if value is not None} == {"row"}
     # Of the mentions with an antecedent (fourth, fifth and sixth; third of the second document) two have odd places.
     assert rows["nearest mention"]["all"] == 50
     best = max(max(row) for row in found.heads["coreference:all"].value)
@@ -107,7 +109,7 @@ def test_the_table_has_the_baselines_and_the_best_head_of_each_counting(batch, d
     counts = {column: int(grid.n[0][0]) if grid else 0 for column, grid in grids.items()}
     assert counts["all"] == 4
     assert {row["n"] for row in rows.values()} == {4}
-    assert found.notes == {"coreference": [f"mentions (n): {', '.join(f'{n} {column}' for column, n in counts.items())}"]}
+    assert found.notes["coreference"][0] == f"mentions (n): {', '.join(f'{n} {column}' for column, n in counts.items())}"
 
 
 def test_two_processes_count_as_one(batch, parts_of, document_facts):
@@ -117,3 +119,48 @@ def test_two_processes_count_as_one(batch, parts_of, document_facts):
         metric.update(part)
     expected, found = whole.compute(), merged(first, second).compute()
     assert str(found) == str(expected)  # NaN included
+
+
+def test_the_head_of_a_row_is_tested_on_documents_that_did_not_choose_it(batch, document_facts):
+    """By a loop: each half's best head on the other half, against the baseline of the same head word, by bootstrap."""
+    metric = CoreferenceHeads(document_facts, replicates=60)
+    metric.update(batch)
+    row = next(row for row in metric.compute().tables["coreference"] if row["row"] == "best head, among mentions")
+    found = {half: {} for half in range(2)}  # by head, right and all mentions
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            for half in range(2):
+                right = count = 0
+                for document in range(len(LENGTHS)):
+                    if document % 2 != half:
+                        continue
+                    heads = MENTION_HEADS[document]
+                    for i, of_group in enumerate(antecedents(document)):
+                        if of_group:
+                            weights = batch.maps[document, layer, head, heads[i]].tolist()
+                            words = sorted({h for h in heads if h < heads[i]})
+                            count += 1
+                            right += max(words, key=lambda word: weights[word]) in of_group
+                found[half][layer, head] = (right, count)
+    chosen = {half: max(found[1 - half], key=lambda one: found[1 - half][one][0]) for half in range(2)}
+    right = sum(found[half][chosen[half]][0] for half in range(2))
+    assert row["held_out"] == pytest.approx(100 * right / 4)
+    assert row["held_out_low"] <= row["held_out_high"]
+    assert 0 <= row["p"] <= row["p_holm"] <= 1
+
+
+def test_the_drawing_has_attention_between_the_head_words_of_mentions(batch, document_facts):
+    words = tuple("abcdefgh")
+    marked = {"heads": tuple(MENTION_HEADS[0]), "groups": tuple(GROUPS[0])}
+    facts = replace(document_facts, drawn=(DrawnInput(0, words, marked=marked),), notes=("singletons: none",))
+    metric = CoreferenceHeads(facts, replicates=5)
+    metric.update(batch)
+    found = metric.compute()
+    (drawing,) = found.drawings["coreference_lines"]
+    assert drawing["words"] == ["b", "d", "e", "g", "h"]
+    assert drawing["links"] == [[2, 0], [3, 1], [4, 0], [4, 2]]
+    layer, head = map(int, drawing["head"].split("-"))
+    at = [2, 4, 5, 7, 8]
+    expected = batch.maps[0, layer - 1, head - 1][at][:, at]
+    torch.testing.assert_close(torch.tensor(drawing["attention"]), expected, atol=1e-4, rtol=0)
+    assert "singletons: none" in found.notes["coreference"]

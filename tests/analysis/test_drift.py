@@ -88,6 +88,23 @@ def test_the_cosine_of_every_head_equals_a_plain_loop_without_padding(compared, 
     assert grid.n == [[len(LENGTHS)] * HEADS] * LAYERS
 
 
+def test_released_counts_the_padding_as_the_authors_code_does(compared, glue_facts):
+    batch = compared()
+    grid = found(glue_facts, batch, released=True).heads["cosine"]
+    assert np.array(grid.value) == pytest.approx(looped(batch, [max(LENGTHS)] * len(LENGTHS)).mean(0), abs=1e-6)
+    assert np.abs(np.array(grid.value) - looped(batch).mean(0)).max() > 1e-3
+
+
+def test_the_layers_that_changed_most_are_told(compared, glue_facts):
+    metric = HeadDrift(replace(glue_facts, layers=4, heads=1), replicates=5)
+    metric.inputs += 1
+    metric.resampled_inputs += 1
+    metric.total += torch.tensor([0.9, 0.5, 0.8, 0.4])
+    assert metric.compute().notes["drift_by_layer"] == ["layers that changed most: 2 and 4 (published: the last two)"]
+    metric.total += torch.tensor([0.0, 9.0, 0.0, 0.0])
+    assert metric.compute().notes["drift_by_layer"][0].endswith("3 and 4 (the last two, as published)")
+
+
 def test_what_stands_in_the_padding_does_not_matter(compared, glue_facts):
     batch, changed = compared(), compared()
     padding = ~(batch.mask[:, :, None] & batch.mask[:, None])[:, None, None]

@@ -3,10 +3,12 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from headscope.analysis.features import FeatureAttention
+from headscope.analysis.statistics import poisson_weights
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.conllu import conllu_files, read_conllu
 from headscope.data_modules.readers.features import FEATURES as BITS
@@ -64,6 +66,8 @@ def looped(maps, features, links):
     """All quantities of one input and head that are defined for it."""
     length, values = len(features), {}
     rows = maps.double().tolist()
+    near = [sum(rows[q][k] for k in (q - 1, q, q + 1) if 0 <= k < length) for q in range(length)]
+    values["near_diagonal"] = sum(near) / length
     for place, name in enumerate(NAMES):
         tokens = [token for token in range(length) if features[token] & (1 << place)]
         if tokens:
@@ -113,7 +117,7 @@ def assert_equal(heads, expected):
 def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     assert batch.maps[2, 0, 0, 3:].any()  # rows of padding are filled
     heads = found(glue_facts, batch).heads
-    assert len(heads) == 20
+    assert len(heads) == 21
     assert_equal(heads, expected_means(batch.maps))
     counts = {name: heads[name].n[0][0] for name in heads}
     assert counts["attention_to_noun"] == counts["cls_to_noun"] == 2
@@ -131,7 +135,7 @@ def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
         (f"change_{name}", layer, head): (second[name, layer, head][0] - value, count)
         for (name, layer, head), (value, count) in first.items()
     }
-    assert len(heads) == 60
+    assert len(heads) == 63
     assert_equal(heads, first | tuned | change)
 
 
@@ -155,6 +159,7 @@ def test_one_token_by_hand(glue_facts):
             "cls_to_cls": 0.1,
             "noun_pronoun_forward": 0.3,
             "noun_pronoun_backward": 0.1,
+            "near_diagonal": (0.7 + 1.0 + 0.6) / 3,
         }
     )
     assert heads["attention_to_noun"].value[0][0] == 0
@@ -173,14 +178,14 @@ def test_inputs_without_a_link_in_the_whole_batch(batch, random_batch, glue_fact
     alone = random_batch([3, 3], gold_of([FEATURES[2]] * 2, {name: [[], []] for name in LINKS}), first=4, seed=3)
     assert alone.gold["verb_subject"].shape == (2, 0)
     only = found(glue_facts, alone)
-    assert set(only.heads) == {"attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep"}
+    assert set(only.heads) == {"attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep", "near_diagonal"}
     assert [row["quantity"] for row in only.tables["features"]] == [
-        "attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep",
+        "attention_to_cls", "attention_to_sep", "cls_to_cls", "cls_to_sep", "near_diagonal",
     ]  # fmt: skip
     both, before = found(glue_facts, alone, batch).heads, found(glue_facts, batch).heads
     for name in before:
         if name not in only.heads:
-            assert both[name] == before[name]
+            assert (both[name].value, both[name].n) == (before[name].value, before[name].n)
         else:
             value = (4 * before[name].value[1][1] + 2 * only.heads[name].value[1][1]) / 6
             assert both[name].value[1][1] == pytest.approx(value)
@@ -191,7 +196,7 @@ def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glu
     rows = found(replace(glue_facts, tuned=True), batch).tables["features"]
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
     expected = [f"{start}_to_{name}" for start in ("attention", "cls") for name in NAMES]
-    expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
+    expected += [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")] + ["near_diagonal"]
     assert [row["quantity"] for row in rows] == expected
     for row in rows:
         name = row["quantity"]
@@ -222,13 +227,57 @@ def test_a_row_says_of_which_layers_it_is_and_names_no_head_of_few_inputs(batch,
     rows = findings.tables["features"]
     assert {row["quantity"].startswith("cls_to_"): row["layer"] for row in rows} == {False: "all", True: "2, the last"}
     assert {row["n"] >= 3: row["highest_head"] is not None for row in rows} == {True: True, False: False}
-    assert findings.notes["features"] == ["highest head: of at least 3 inputs (analyses.features.min_count)"]
+    assert findings.notes["features"][0] == "highest head: of at least 3 inputs (analyses.features.min_count)"
+    assert findings.notes["features"][-1].startswith("noun and pronoun: every noun with every pronoun of a text")
     nothing = found(glue_facts, batch, min_count=100)
     assert {row["highest_head"] for row in nothing.tables["features"]} == {None}
     assert nothing.notes["features"][0].endswith("; nothing was in so many")
     assert nothing.heads == findings.heads
     with pytest.raises(ConfigError, match="^analyses.features.min_count=0: expected at least 1.$"):
         FeatureAttention(glue_facts, min_count=0)
+
+
+def test_intervals_are_those_of_inputs_drawn_again(batch, glue_facts):
+    heads = found(replace(glue_facts, tuned=True), batch, replicates=30, seed=5).heads
+    weights = poisson_weights(batch.index, 30, 5).double().numpy()
+    for name in ("attention_to_noun", "verb_subject_backward"):
+        having = [n for n in range(4) if name in looped_of(batch.maps, n, 1, 2)]
+        values = {
+            model: np.array([looped_of(maps, n, 1, 2)[name] for n in having])
+            for model, maps in (("", batch.maps), ("tuned_", batch.tuned_maps))
+        }
+        values["change_"] = values["tuned_"] - values[""]
+        for model, some in values.items():
+            drawn = [row[having] @ some / row[having].sum() for row in weights if row[having].sum()]
+            low, high = np.percentile(drawn, [2.5, 97.5])
+            grid = heads[f"{model}{name}"]
+            assert (grid.low[1][2], grid.high[1][2]) == pytest.approx((low, high), abs=1e-6)
+
+
+def looped_of(maps, n, layer, head):
+    links = {name: OF_LINKS[name][n] for name in LINKS}
+    return looped(maps[n, layer, head, : LENGTHS[n], : LENGTHS[n]], FEATURES[n], links)
+
+
+def test_links_are_ranked_against_the_diagonal(batch, glue_facts):
+    findings = found(glue_facts, batch)
+    for row in findings.tables["features"]:
+        if row["quantity"].endswith(("forward", "backward")):
+            grids = [np.array(findings.heads[name].value).ravel() for name in (row["quantity"], "near_diagonal")]
+            ranks = [np.argsort(np.argsort(grid)) for grid in grids]
+            assert row["diagonal_correlation"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
+        else:
+            assert "diagonal_correlation" not in row
+
+
+def test_what_cls_attends_to_most_stands_beside_the_paper_for_a_fine_tuned_model_only(batch, glue_facts):
+    (line,) = [line for line in found(glue_facts, batch).notes["features"] if line.startswith("[CLS]")]
+    assert "published" not in line
+    findings = found(replace(glue_facts, tuned=True), batch)
+    (line,) = [line for line in findings.notes["features"] if line.startswith("[CLS]")]
+    means = {r["quantity"][7:]: r["tuned_mean"] for r in findings.tables["features"] if r["quantity"].startswith("cls_to_")}
+    best = max((name for name in means if name != "cls"), key=means.get)
+    assert f"most to: {best}, itself aside (published, fine-tuned: [SEP] for most tasks" in line
 
 
 @pytest.mark.parametrize("compared", [False, True])

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headscope.analysis.importance import CLASSES, TargetImportance
+from headscope.analysis.importance import CLASSES, TargetImportance, published_sentences
 from tests.analysis.conftest import HEADS, LAYERS
 
 LENGTHS = [6, 3]
@@ -26,3 +26,11 @@ def test_the_mean_cell_by_class_of_the_target_equals_a_plain_loop(facts, random_
                 found = heads[f"importance_of_{name}"]
                 assert found.value[layer][head] == pytest.approx(sum(means) / len(means), abs=1e-7)
                 assert found.n[layer][head] == len(means)
+
+
+def test_the_paper_s_sentence_from_layer_five_on_by_hand():
+    grids = {"importance_of_sep": torch.tensor([[4.0, 4.0]] * 4 + [[1.0, 3.0], [1.0, 1.0]])}
+    grids["importance_of_other"] = torch.tensor([[9.0, 9.0]] * 4 + [[6.0, 6.0]] * 2)
+    rows = published_sentences(grids)
+    assert [row["ours"] for row in rows] == pytest.approx([1.5 / 4, 1.5 / 6])
+    assert published_sentences({name: grid[:4] for name, grid in grids.items()}) == []

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from headscope.analysis.patterns import OUTCOMES, PatternShares, joined_tasks, pattern_share
+from headscope.analysis.patterns import BOUND, OUTCOMES, PatternShares, joined_tasks, pattern_share
 from headscope.analysis.statistics import poisson_weights
 from headscope.contracts import ChildRun, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.errors import ConfigError, InputError
 from tests.analysis.conftest import HEADS, LAYERS, merged
+from tests.runs.conftest import composed
 
 LENGTHS = [12, 9, 5, 16, 7]
 
@@ -45,7 +46,7 @@ def shown(random_batch):
 
 
 def looped(maps, lengths, confidence):
-    """The outcome of each input, layer and head, and how sure it is."""
+    """The class of each input, layer and head, whether the classifier would abstain, and how sure it is."""
     outcomes, sure = np.zeros((len(lengths), LAYERS, HEADS), dtype=int), np.zeros((len(lengths), LAYERS, HEADS))
     for n, length in enumerate(lengths):
         for layer in range(LAYERS):
@@ -55,8 +56,8 @@ def looped(maps, lengths, confidence):
                     fifths[key * 5 // length] += float(maps[n, layer, head, :length, key].mean())
                 best = max(range(5), key=fifths.__getitem__)
                 sure[n, layer, head] = fifths[best]
-                outcomes[n, layer, head] = best if fifths[best] >= confidence else 5
-    return outcomes, sure
+                outcomes[n, layer, head] = best
+    return outcomes, sure < confidence, sure
 
 
 def found(facts, *batches, **options):
@@ -68,18 +69,21 @@ def found(facts, *batches, **options):
 
 def test_shares_equal_a_loop_over_maps_one_at_a_time(shown, pattern_facts):
     batch = shown()
-    outcomes, sure = looped(batch.maps, LENGTHS, 0.3)
+    outcomes, unsure, sure = looped(batch.maps, LENGTHS, 0.3)
     findings = found(pattern_facts, batch, confidence=0.3)
-    for number, name in enumerate(OUTCOMES):
+    expected = {**{name: outcomes == number for number, name in enumerate(CLASSES)}, "abstained": unsure}
+    assert tuple(expected) == OUTCOMES
+    for name, those in expected.items():
         grid = findings.heads[f"pattern:{name}"]
-        assert np.array(grid.value) == pytest.approx((outcomes == number).mean(0))
+        assert np.array(grid.value) == pytest.approx(those.mean(0))
         assert grid.n == [[len(LENGTHS)] * HEADS] * LAYERS
-        assert findings.metrics[name] == pytest.approx(100 * (outcomes == number).mean())
+        assert findings.metrics[name] == pytest.approx(100 * those.mean())
+    assert sum(findings.metrics[name] for name in CLASSES) == pytest.approx(100)  # every map has a class
     assert np.array(findings.heads["pattern_confidence"].value) == pytest.approx(sure.mean(0), abs=1e-6)
-    assert (outcomes == 5).any()
+    assert unsure.any()
     rows = {row["layer"]: row for row in findings.tables["patterns_by_layer"]}
     assert list(rows) == ["1", "2", "all"]
-    assert rows["2"]["abstained"] == pytest.approx(100 * (outcomes[:, 1] == 5).mean())
+    assert rows["2"]["abstained"] == pytest.approx(100 * unsure[:, 1].mean())
 
 
 class AlwaysBlock(torch.nn.Module):
@@ -105,18 +109,24 @@ def test_a_classifier_that_calls_every_map_the_same_is_named(shown, pattern_fact
 
 def test_the_second_model_has_shares_of_its_own(shown, pattern_facts):
     batch = shown(compared=True)
-    outcomes, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
+    outcomes, unsure, _ = looped(batch.tuned_maps, LENGTHS, 0.5)
     findings = found(replace(pattern_facts, tuned=True), batch)
     for number, name in enumerate(CLASSES):
         grid = findings.heads[f"tuned_pattern:{name}"].value
         assert np.array(grid) == pytest.approx((outcomes == number).mean(0))
-    assert findings.metrics["tuned_abstained"] == pytest.approx(100 * (outcomes == 5).mean())
+    assert findings.metrics["tuned_abstained"] == pytest.approx(100 * unsure.mean())
     assert {row["model"] for row in findings.tables["patterns_by_layer"]} == {"model", "tuned"}
+
+
+def test_the_published_bound_is_beside_the_fine_tuned_model_alone(shown, pattern_facts):
+    published = composed("experiment=kovaleva_patterns_task").published
+    assert {key: value for key, value in published.items() if key.startswith("test/")} == {BOUND: 32}
+    assert BOUND.removeprefix("test/") in found(replace(pattern_facts, tuned=True), shown(compared=True)).metrics
 
 
 def test_intervals_are_those_of_inputs_drawn_again(shown, pattern_facts):
     batch = shown(first=3)
-    outcomes, _ = looped(batch.maps, LENGTHS, 0.0)
+    outcomes, _, _ = looped(batch.maps, LENGTHS, 0.0)
     weights = poisson_weights(batch.index, 40, 9).double().numpy()
     findings = found(pattern_facts, batch, confidence=0.0, replicates=40, seed=9)
     for number, name in enumerate(CLASSES):
@@ -160,16 +170,16 @@ def test_data_of_another_kind_is_refused(pattern_facts):
 
 
 def test_tasks_are_joined_by_their_inputs():
-    def part(task, inputs, share):
+    def part(task, inputs, share, model="model"):
         row = {
-            "model": "model",
+            "model": model,
             **dict.fromkeys(OUTCOMES, 0.0),
             "heterogeneous": share,
             "vertical": 100 - share,
             "n": inputs,
         }
         source = {"encoder": {}, "data": {}, "examples": {"test": inputs}}
-        provenance = Provenance(**source, config={"published": {"test/heterogeneous": 32}})
+        provenance = Provenance(**source, config={"published": {BOUND: 32}})
         tables = {"patterns_by_layer": [{**row, "layer": layer} for layer in ("1", "all")]}
         quantity = pattern_share("", "heterogeneous")
         results = RunResults("patterns", {}, tables, provenance, {quantity.name: quantity})
@@ -185,6 +195,9 @@ def test_tasks_are_joined_by_their_inputs():
         ("mrpc", 80.0, 30),
         ("rte", 40.0, 10),
     ]
+    assert [row["heterogeneous, published bound"] for row in joined.tables["summary"]] == [None, None]
+    tuned = joined_tasks([part("mrpc", 30, 20.0, model="tuned")])
+    assert [row["heterogeneous, published bound"] for row in tuned.tables["summary"]] == [32]
     assert [row["layer"] for row in joined.tables["patterns_by_layer"]] == ["1", "all"] * 2
     assert joined.notes == {"summary": [], "patterns_by_layer": []}
     alike = joined_tasks([part("mrpc", 30, 20.0), part("rte", 10, 98.0)])

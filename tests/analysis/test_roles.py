@@ -29,22 +29,46 @@ ALL = {
     "syntactic": sieves.syntactic,
     "nsubj": partial(sieves.syntactic, only=["nsubj"]),
     "dobj": partial(sieves.syntactic, only=["dobj", "obj"]),
+    "amod": partial(sieves.syntactic, only=["amod"]),
+    "advmod": partial(sieves.syntactic, only=["advmod"]),
     "never": partial(sieves.syntactic, only=["no such relation"]),
 }
-RELATIONS = ["nsubj", "dobj", "det"]
+FURTHER = {
+    "same_word": sieves.same_word,
+    "rare": partial(sieves.rare, below=2),
+    "pieces": sieves.pieces,
+    "question_mark": sieves.question_mark,
+}
+SYNTACTIC = {f"syntactic, {scheme}": partial(sieves.syntactic, scheme=scheme) for scheme in sieves.SCHEMES}
+RELATIONS = ["nsubj", "dobj", "det", "root"]
 IGNORE = -100
 LENGTHS = [7, 5]
 GOLD = {
     "token_class": torch.tensor([[1, 0, 0, 2, 0, 0, 2], [1, 0, 0, 3, 2, IGNORE, IGNORE]]),
     "sentence": torch.tensor([[-1, 0, 0, -1, 1, 1, -1], [-1, 0, 0, 0, -1, IGNORE, IGNORE]]),
-    "dependencies": torch.tensor([[1, 2, 4, 5, 5, 4], [1, 2, IGNORE, IGNORE, IGNORE, IGNORE]]),
-    "dependency_relations": torch.tensor([[0, 1, 2], [0, IGNORE, IGNORE]]),
+    "dependencies": torch.tensor([[1, 2, 4, 5, 5, 4, 2, 2], [1, 2, 2, 2, *[IGNORE] * 4]]),
+    "dependency_relations": torch.tensor([[0, 1, 2, 3], [0, 3, IGNORE, IGNORE]]),
+    # One word of two pieces in the first input, the same in its other sentence; a question in the second.
+    "word_index": torch.tensor([[-1, 0, 0, -1, 0, 1, -1], [-1, 0, 1, 2, -1, IGNORE, IGNORE]]),
+    "word_type": torch.tensor([[-1, 5, 5, -1, 5, 6, -1], [-1, 6, 7, 8, -1, IGNORE, IGNORE]]),
+    "word_count": torch.tensor([[0, 2, 2, 0, 2, 2, 0], [0, 2, 1, 1, 0, IGNORE, IGNORE]]),
+    "question_mark": torch.tensor([[0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, IGNORE, IGNORE]]),
 }
+EVERY = {**ALL, **FURTHER, **SYNTACTIC}
 
 
-def looped_sieve(role, token, classes, sentence, pairs, names, length):
+def looped_sieve(role, token, gold, pairs, length):
     """The tokens that a role expects a token to attend to."""
-    every = range(length)
+    every, classes, sentence = range(length), gold["token_class"], gold["sentence"]
+    word, kind = gold["word_index"], gold["word_type"]
+    if role == "same_word":
+        return [o for o in every if kind[token] >= 0 and kind[o] == kind[token] and sentence[o] != sentence[token]]
+    if role == "pieces":
+        return [o for o in every if o != token and word[o] == word[token] >= 0 and sentence[o] == sentence[token]]
+    if role == "rare":
+        return [other for other in every if 0 < gold["word_count"][other] < 2]
+    if role == "question_mark":
+        return [other for other in every if gold["question_mark"][other]]
     if role in ("local", "prev", "next"):
         first, last = {"local": (-2, 2), "prev": (-2, -1), "next": (1, 2)}[role]
         return [other for other in every if first <= other - token <= last]
@@ -56,19 +80,22 @@ def looped_sieve(role, token, classes, sentence, pairs, names, length):
         pair = 0 in sentence and 1 in sentence
         return [other for other in every if pair and own >= 0 and sentence[other] == own]
     found = set()
+    named = {"nsubj": ("nsubj",), "dobj": ("dobj", "obj"), "amod": ("amod",), "advmod": ("advmod",), "never": ()}
+    named["syntactic, named"] = ("nsubj", "dobj", "obj", "amod", "advmod")
     for start, end, name in pairs:
-        if role == "syntactic":
-            found |= {end} if start == token else {start} if end == token else set()
-        elif name in {"nsubj": ("nsubj",), "dobj": ("dobj", "obj"), "never": ()}[role] and start == token:
+        if role in ("syntactic", "syntactic, all"):
+            if name.lower() != "root":
+                found |= {end} if start == token else {start} if end == token else set()
+        elif start == token and (role == "syntactic, released" or name in named[role]):
             found.add(end)
     return sorted(found)
 
 
-def looped(maps, role, classes, sentence, pairs, names, length):
+def looped(maps, role, gold, pairs, length):
     """The score of one input for one role, of all heads; None where no token has a sieve."""
     scores = []
     for token in range(length):
-        sieve = looped_sieve(role, token, classes, sentence, pairs, names, length)
+        sieve = looped_sieve(role, token, gold, pairs, length)
         if sieve:
             inside = sum(maps[:, token, other] for other in sieve) / len(sieve)
             scores.append(inside / (sum(maps[:, token, other] for other in range(length)) / length))
@@ -77,17 +104,18 @@ def looped(maps, role, classes, sentence, pairs, names, length):
 
 def largest_error(batch, names):
     """Of all inputs, heads and roles, relative to one plus the expected score; which inputs have a role must agree."""
-    stacked = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in ALL.values()], 1)
+    stacked = torch.stack([sieve(batch.gold, batch.mask, names) for sieve in EVERY.values()], 1)
     weights, defined = sieve_weights(stacked, batch.visible())
     found, errors = bias_scores(batch.maps.flatten(1, 2), weights), []
     for n, length in enumerate(batch.mask.sum(1).tolist()):
         ends = batch.gold["dependencies"][n].tolist()
         numbers = batch.gold["dependency_relations"][n].tolist()
         pairs = [(ends[2 * i], ends[2 * i + 1], names[number]) for i, number in enumerate(numbers) if number >= 0]
-        classes, sentence = batch.gold["token_class"][n].tolist(), batch.gold["sentence"][n].tolist()[:length]
+        of_tokens = ("token_class", "sentence", "word_index", "word_type", "word_count", "question_mark")
+        gold = {name: batch.gold[name][n].tolist()[:length] for name in of_tokens}
         maps = batch.maps[n].flatten(0, 1)[:, :length, :length].double()
-        for r, role in enumerate(ALL):
-            expected = looped(maps, role, classes, sentence, pairs, names, length)
+        for r, role in enumerate(EVERY):
+            expected = looped(maps, role, gold, pairs, length)
             assert bool(defined[n, r]) == (expected is not None)
             if expected is not None:
                 errors.append(float(((found[n, :, r].double() - expected).abs() / (1 + expected.abs())).max()))
@@ -192,13 +220,16 @@ def test_p_values_equal_scipy(distribution):
 def test_corrections_equal_scipy_and_count_only_what_was_tested():
     p = np.array([[0.01, 0.04, 0.2], [np.nan] * 3, [0.03, 0.5, 0.001]])
     counts = np.array([9, 0, 9])
-    flat = p[[0, 2]].ravel()
-    np.testing.assert_allclose(corrected_p(p, counts, "bh")[[0, 2]].ravel(), stats.false_discovery_control(flat))
+    flat, together = p[[0, 2]].ravel(), [[0, 1, 2]]
+    np.testing.assert_allclose(corrected_p(p, counts, "bh", together)[[0, 2]].ravel(), stats.false_discovery_control(flat))
     order = np.argsort(flat)
     holm = np.empty(6)
     holm[order] = np.minimum(1, np.maximum.accumulate(flat[order] * np.arange(6, 0, -1)))
-    np.testing.assert_allclose(corrected_p(p, counts, "holm")[[0, 2]].ravel(), holm)
-    assert np.isnan(corrected_p(p, counts, "holm")[1]).all()
+    np.testing.assert_allclose(corrected_p(p, counts, "holm", together)[[0, 2]].ravel(), holm)
+    assert np.isnan(corrected_p(p, counts, "holm", together)[1]).all()
+    apart = corrected_p(p, counts, "holm", [[0], [1, 2]])  # of two families each alone
+    np.testing.assert_allclose(apart[0], [0.03, 0.08, 0.2])
+    np.testing.assert_allclose(apart[2], [0.06, 0.5, 0.003])
 
 
 def test_tau_is_the_smallest_whole_number_above_the_mean(random_batch, role_facts):
@@ -221,7 +252,9 @@ def test_the_released_variants_by_hand(random_batch, role_facts):
     own = {1: [1, 2], 2: [1, 2], 4: [4, 5], 5: [4, 5]}
     entropy = -(maps * maps.clamp(min=1e-30).log()).sum(2)
     block = sum(maps[:, i, sieve].mean(1) * length * entropy[:, i] for i, sieve in own.items()) / 4
-    torch.testing.assert_close(metric.scores[0][0].double(), torch.stack([local, block], 1), atol=1e-5, rtol=1e-5)
+    plain = sum(maps[:, i, sieve].mean(1) * length for i, sieve in own.items()) / 4
+    expected = torch.stack([local, block, plain], 1)
+    torch.testing.assert_close(metric.scores[0][0].double(), expected, atol=1e-5, rtol=1e-5)
     found = metric.compute()
     scores = torch.cat(metric.scores)[:, 0, 0].double().numpy()
     expected = stats.t.sf((scores.mean() - 3) / (scores.std() / np.sqrt(2)), 1)
@@ -277,7 +310,10 @@ def test_a_role_of_few_inputs_names_no_highest_head(random_batch, facts):
     assert (unnamed["highest"], unnamed["highest_head"], unnamed["n"]) == (None, None, len(LENGTHS))
     assert {**unnamed, "highest": grid.max(), "highest_head": named["highest_head"]} == named
     assert few.heads == enough.heads
-    assert few.notes["roles"] == [f"highest head: of at least {len(LENGTHS) + 1} inputs (analyses.roles.min_count)"]
+    assert few.notes["roles"] == [
+        "syntactic: all dependencies, both directions (analyses.roles.syntactic=all)",
+        f"highest head: of at least {len(LENGTHS) + 1} inputs (analyses.roles.min_count)",
+    ]
 
 
 def test_a_deviation_that_is_rounding_is_none():

@@ -372,3 +372,21 @@ def test_real_documents(shared, minilm):
         assert heads.min() >= 1
         assert heads.max() <= len(found.words)
         assert (np.diff(heads) >= 0).all()
+
+
+def test_singletons_are_candidates_on_request_only(documents):
+    """`the park` is the only mention of its entity; with it, the nearest mention before `her` is wrong in another way."""
+    text = DOG.replace("4\tto\tto\tADP\t_\t_\t5\tcase\t_\t_", "4\tpark\tpark\tNOUN\t_\t_\t5\tcase\t_\tEntity=(3)")
+    kept, left = documents(text, "k.conllu", singletons=True), documents(text, "l.conllu", singletons=False)
+    (with_it,), (without,) = (data.read_examples()["test"] for data in (kept, left))
+    assert with_it.gold["mention_heads"].tolist() == [1, 4, 6, 8, 11, 13, 14]
+    assert gold_of(without) == GOLD
+    (said,), (unsaid,) = (data.facts().notes for data in (kept, left))
+    assert said == "singletons: 1 mentions without any other of their entity are candidates too (data.singletons)"
+    assert "1 mentions without any other of their entity are no candidates, as CoNLL-2012 annotates none" in unsaid
+
+
+def test_the_document_that_is_drawn_has_the_head_words_of_its_mentions(documents):
+    (drawn,) = documents(DOG).facts().drawn
+    assert drawn.marked == {"heads": tuple(GOLD["mention_heads"]), "groups": tuple(GOLD["groups"])}
+    assert drawn.tokens[:4] == ("Ann", "saw", "the", "dog")

@@ -78,6 +78,11 @@ def test_each_filter_in_turn_counts_what_it_removes():
     kept, removed = filtered([long, peripheral, wide, near, good], 12, 3, 2)
     assert [len(found.elements) for found in kept] == [1]
     assert list(removed.values()) == [1, 1, 1, 1]
+    both = example(words, (4, 5), (7, 9, True), (0, 1, True))
+    one_long = example(words, (0, 0), (2, 3, True), (5, 9, True))
+    kept, removed = filtered([long, peripheral, wide, near, good, both, one_long], 12, 3, 2, keep="sentences")
+    assert (kept, list(removed.values())) == ([both], [1, 1, 2, 2])  # a sentence goes with any core element that fails
+    assert list(removed)[2:] == ["with an element of over 3 words", "with an element less than 2 words away"]
     assert distance(good, good.targets[0], good.elements[0].span) == 2
 
 

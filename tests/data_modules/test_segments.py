@@ -10,7 +10,14 @@ from transformers import PreTrainedTokenizerFast
 from headscope.data_modules.batches.examples import collate
 from headscope.data_modules.encoders.layout import TokenClasses, layout_of
 from headscope.data_modules.readers.articles import Article
-from headscope.data_modules.segments import SAMPLE, SegmentDataModule, masked_tokens, paragraph_pairs, sampled
+from headscope.data_modules.segments import (
+    SAMPLE,
+    SegmentDataModule,
+    masked_tokens,
+    paragraph_pairs,
+    replaced_tokens,
+    sampled,
+)
 from headscope.errors import ConfigError, InputError
 from headscope.layout import Layout
 
@@ -230,7 +237,7 @@ def test_any_plain_token_may_be_masked():
 
 def test_labels_hold_what_the_mask_hides(segments, masking):
     article = [" ".join(NUMBERS * 2) + ".", " ".join(NUMBERS) + ", " + " ".join(NUMBERS), "ten nine."]
-    plain, masked = items(segments(article)), items(segments(article, encoder=masking))
+    plain, masked = items(segments(article)), items(segments(article, encoder=masking, masking="all"))
     for without, item in zip(plain, masked, strict=True):
         labels, hidden = item.model_inputs["labels"], item.input_ids == 103
         assert hidden.sum() == max(1, round(0.15 * (len(item.input_ids) - 3)))
@@ -250,13 +257,36 @@ def test_masking_follows_seed_and_share_but_no_batch(segments, masking, tokenize
         assert np.array_equal(one.input_ids, other.input_ids)
     other_seed = items(segments(article, encoder=masking, seed=5))
     assert any(not np.array_equal(a.input_ids, b.input_ids) for a, b in zip(items(data), other_seed, strict=True))
-    half = items(segments(article, encoder=masking, mask_share=0.5))
+    half = items(segments(article, encoder=masking, mask_share=0.5, masking="all"))
     assert all((item.input_ids == 103).sum() == round(0.5 * (len(item.input_ids) - 3)) for item in half)
 
 
 def test_labels_reach_the_batch_padded(segments, masking):
-    split = segments([" ".join(NUMBERS), "one", "two"], encoder=masking).read_splits()["test"]
+    split = segments([" ".join(NUMBERS), "one", "two"], encoder=masking, masking="all").read_splits()["test"]
     batch = collate([split[0], split[1]])
     assert batch["labels"].shape == batch["input_ids"].shape == (2, 14)
     assert batch["labels"][1, 5:].tolist() == [-100] * 9
     assert ((batch["labels"] != -100) == (batch["input_ids"] == 103)).all()
+
+
+def test_bert_s_masking_by_a_loop_and_in_its_shares():
+    """Of the masked tokens about 80 % [MASK], 10 % another plain token, 10 % as they are; of the others none changes."""
+    ids, special = np.arange(1000, 21000, dtype=np.int32), np.array([100, 101, 102, 103])
+    masked = np.arange(20000) % 2 == 0
+    found = replaced_tokens(ids, masked, special, 30522, 103, "bert", [0, 7])
+    assert np.array_equal(found[~masked], ids[~masked])
+    shares = [np.mean(found[masked] == 103), np.mean(found[masked] == ids[masked])]
+    assert shares == pytest.approx([0.8, 0.1], abs=0.012)
+    drawn = found[masked & (found != 103) & (found != ids)]
+    assert not np.isin(drawn, special).any()
+    assert len(np.unique(drawn)) > 0.9 * len(drawn)
+    assert np.array_equal(found, replaced_tokens(ids, masked, special, 30522, 103, "bert", [0, 7]))
+    assert np.array_equal(replaced_tokens(ids, masked, special, 30522, 103, "all", [0, 7]) == 103, masked)
+
+
+def test_the_segment_that_is_drawn_is_the_shortest_that_can_be(segments):
+    long, short, shorter = " ".join(NUMBERS * 3), " ".join(NUMBERS), " ".join(NUMBERS[:4])
+    (drawn,) = segments([long, short, shorter, "one"]).facts().drawn
+    assert drawn.index == 1  # the second pair; the third is too short to show anything
+    assert drawn.tokens == ("[CLS]", *NUMBERS, "[SEP]", *NUMBERS[:4], "[SEP]")
+    assert segments(["one", "two"]).facts().drawn == ()

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from headscope.contracts import DrawnInput, EncoderSpec, Facts
+from headscope.data_modules import treebank
 from headscope.data_modules.readers.conllu import Sentence, read_conllu
 from headscope.data_modules.treebank import SAMPLE, TreebankDataModule, control_governors, hold_out
 from headscope.errors import ConfigError, InputError
@@ -70,7 +72,7 @@ def numbered(count):
 def test_gold_by_hand(two, minilm):
     data = TreebankDataModule(encoder=minilm, test=two)
     for example, expected in zip(data.read_examples()["test"], GOLD, strict=True):
-        gold = {name: array.tolist() for name, array in example.gold.items() if name not in ("control", "asked")}
+        gold = {name: array.tolist() for name, array in example.gold.items() if name not in ("control", "asked", "upos")}
         assert gold == {name: [-100, *values] for name, values in expected.items()}
     assert data.read_relations() == ["advmod", "aux", "nsubj", "punct", "punct:dash", "root"]
     assert data.read_examples()["test"][0].words == ("She", "did", "n't", "sleep", ".")
@@ -288,3 +290,36 @@ def test_a_treebank_of_single_words_says_what_is_missing(minilm, tmp_path):
     (tmp_path / "t.conllu").write_text("1\tYes\t_\tX\t_\t_\t0\troot\t_\t_\n\n" * 3)
     with pytest.raises(InputError, match="t.conllu: expected sentences of two or more words, found only single words.$"):
         TreebankDataModule(encoder=minilm, test=str(tmp_path / "t.conllu")).read_examples()
+
+
+def test_parts_of_speech_pieces_and_separators(two, minilm, ready):
+    """What relations are looked at with: the tag and the number of pieces of each word, and a unit for [SEP]."""
+    plain = ready(TreebankDataModule(encoder=minilm, test=two))
+    kept = ready(TreebankDataModule(encoder=minilm, test=two, separators=True))
+    (without,) = (plain.on_after_batch_transfer(batch, 0) for batch in plain.test_dataloader())
+    (batch,) = (kept.on_after_batch_transfer(batch, 0) for batch in kept.test_dataloader())
+    tokenizer = minilm.tokenizer()
+    for row, item in enumerate(kept.read_splits()["test"].items):
+        words = item.example.words
+        at = batch.index.tolist().index(row)
+        assert batch.mask[at].sum() == len(words) + 2
+        pieces = [len(tokenizer.tokenize(word)) for word in words]
+        assert batch.gold["pieces"][at].tolist()[: len(words) + 2] == [-100, *pieces, -100]
+        size = len(words) + 1
+        torch.testing.assert_close(batch.maps[at, :, :, :size, :size], without.maps[at, :, :, :size, :size])
+        rows = batch.maps[at, :, :, : size + 1, : size + 1].sum(-1)
+        torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-5, rtol=0)  # with [SEP], nothing is lost
+    first = kept.facts()
+    assert first.separators
+    assert all(one.tokens[0] == "[CLS]" and one.tokens[-1] == "[SEP]" for one in first.drawn)
+    tags = [treebank.UPOS[tag] for tag in kept.read_examples()["test"][0].gold["upos"][1:]]
+    assert tags == ["PRON", "AUX", "PART", "VERB", "PUNCT"]
+
+
+@pytest.mark.parametrize(("word", "asked"), [("'s", 2), ("’s", 2), ("'", 2), ("’", 2), ("is", 1)])
+def test_a_possessive_clitic_is_asked_for_its_word(minilm, tmp_path, word, asked):
+    rows = [("dogs", 3, "nmod:poss"), (word, 1, "case"), ("house", 0, "root")]
+    text = "".join(f"{n}\t{form}\t_\tNOUN\t_\t_\t{head}\t{name}\t_\t_\n" for n, (form, head, name) in enumerate(rows, 1))
+    (tmp_path / "poss.conllu").write_text(text + "\n")
+    (example,) = TreebankDataModule(encoder=minilm, test=str(tmp_path / "poss.conllu")).read_examples()["test"]
+    assert example.gold["asked"][1] == asked

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from omegaconf import OmegaConf
 from transformers import BertForSequenceClassification
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
@@ -14,6 +15,7 @@ from headscope.finetune import disable_sweep
 from headscope.finetune.classifier_model import load_classifier
 from headscope.finetune.disable_sweep import DisableSweep
 from headscope.finetune.glue_classifier import GlueClassifier
+from tests.runs.conftest import composed
 
 
 @pytest.fixture
@@ -68,6 +70,33 @@ def test_every_layer(tuned, tmp_path):
         assert row["change"] == pytest.approx(expected, abs=1e-4)
         assert row["low"] <= row["change"] <= row["high"]
     assert found.heads == {}  # a layer is no head, so heads.csv does not have it
+
+
+def test_several_layers_at_once_equal_an_evaluation_with_all_their_heads_disabled(tuned, tmp_path):
+    data = tuned()
+    sets = [[1, 3], [2]]
+    sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), units="layers", replicates=20, disable=sets)
+    found = findings_of(sweep, data)
+    baseline, rows = score_without(data, []), {row["disabled"]: row for row in found.tables["disabled"]}
+    assert set(rows) == {"layers 1, 3", "layer 2"}
+    for name, layers in zip(("layers 1, 3", "layer 2"), sets, strict=True):
+        expected = score_without(data, [[layer, head] for layer in layers for head in range(1, 5)]) - baseline
+        assert rows[name]["change"] == pytest.approx(expected, abs=1e-4)
+    for wrong, units in (([[4]], "layers"), ([[]], "layers"), ([[1]], "heads")):
+        with pytest.raises(ConfigError):
+            DisableSweep(data.facts(), str(tmp_path / "sweep"), units=units, disable=wrong)
+
+
+def test_the_mean_over_all_heads_and_how_many_gain_equal_a_loop(tuned, tmp_path):
+    data = tuned("stsb")
+    found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20), data)
+    changes = [row["change"] for row in found.tables["disabled"]]
+    rows = {row["row"]: row for row in found.tables["gains"]}
+    assert rows["best head"]["change"] == max(changes)
+    mean = rows["mean over all heads"]
+    assert mean["change"] == pytest.approx(sum(changes) / 12)
+    assert mean["low"] <= mean["change"] <= mean["high"]
+    assert rows["heads that gain"]["disabled"] == f"{sum(change > 0 for change in changes)} of 12"
 
 
 def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
@@ -148,7 +177,7 @@ def swept(units, changes, low, high, tmp_path, data):
     """A sweep that has found these changes."""
     sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), units=units, importance=False)
     given = {"scores": 70 + np.array(changes), "changes": np.array(changes), "low": np.array(low), "high": np.array(high)}
-    sweep.found = {"baseline": 70.0, "deviation": None, "importance": None, "examples": 9, **given}
+    sweep.found = {"baseline": 70.0, "deviation": None, "importance": None, "examples": 9, "mean": [0.5, 0.0, 1.0], **given}
     return sweep.findings()
 
 
@@ -161,12 +190,30 @@ def test_only_heads_whose_interval_excludes_zero_are_best_or_worst(tuned, tmp_pa
     assert [(row["disabled"], row["n"]) for row in found.tables["best_and_worst"]] == [("1-1", 9), ("2-1", 9)]
     assert len(found.tables["disabled"]) == 12
     assert found.tables["sweep"][0]["n"] == 9
-    assert found.notes == {
-        "best_and_worst": ["2 of 12 heads differ from the baseline beyond their 95 % interval (0.6 would by chance)"]
-    }
+    assert found.notes["best_and_worst"] == [
+        "2 of 12 heads differ from the baseline beyond their 95 % interval (0.6 would by chance)"
+    ]
+    gains = {row["row"]: row for row in found.tables["gains"]}
+    assert gains["heads that gain"]["disabled"] == "9 of 12"
+    assert gains["heads that gain beyond their interval"]["disabled"] == "1 of 12"
+    assert (gains["best head"]["disabled"], gains["best head"]["change"]) == ("1-1", 2.0)
     none = swept("heads", [1.0] * 12, [-1.0] * 12, [0.0] * 12, tmp_path, data)
     assert none.tables["best_and_worst"] == []
-    assert none.notes == {"best_and_worst": ["no head differs from the baseline beyond its 95 % interval"]}
+    assert none.notes["best_and_worst"] == ["no head differs from the baseline beyond its 95 % interval"]
+
+
+@pytest.mark.parametrize(
+    ("units", "task", "expected"),
+    [("heads", "mrpc", {"best head": 1.2}), ("heads", "stsb", {"best head": 0.1}), ("heads", "rte", {"best head": None}),
+     ("layers", "rte", {"layer 1": 3.2}), ("layers", "mrpc", {"layer 1": None})],
+)  # fmt: skip
+def test_what_is_published_of_gains_is_beside_a_row_that_is_there(units, task, expected, tuned, tmp_path):
+    cfg = composed(f"experiment=kovaleva_disable_{units}", f"data.task={task}")
+    assert OmegaConf.to_container(cfg.published.tables, resolve=True) == {"gains": expected}
+    changes = [0.0] * (12 if units == "heads" else 3)
+    found = swept(units, changes, changes, changes, tmp_path, tuned())
+    assert set(expected) <= {row["row"] for row in found.tables["gains"]}
+    assert next(iter(found.tables["gains"][0])) == "row"  # by which a published figure is found
 
 
 def test_all_layers_are_told_and_how_many_differ(tuned, tmp_path):

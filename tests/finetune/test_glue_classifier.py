@@ -1,5 +1,7 @@
 """The recipe of fine-tuning, part by part."""
 
+import sys
+
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -11,7 +13,7 @@ from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import ConfigError, InputError
 from headscope.finetune.classifier_model import load_classifier
-from headscope.finetune.glue_classifier import GlueClassifier, SaveModel
+from headscope.finetune.glue_classifier import GlueClassifier, SaveModel, load_lamb
 
 
 @pytest.fixture
@@ -37,6 +39,35 @@ def test_the_learning_rate_warms_up_over_a_tenth_and_falls_to_zero(rte):
     steps, warm_up = 30, 3
     expected = [0.01 * (s / warm_up if s < warm_up else (steps - s) / (steps - warm_up)) for s in range(steps)]
     assert rates == pytest.approx(expected)
+
+
+def test_warm_up_can_be_a_number_of_steps(rte):
+    module = GlueClassifier(rte.facts(), lr=0.01, warmup=6)
+    module.trainer = run = trainer(max_epochs=4)
+    run.fit(module, datamodule=rte)
+    rate = run.lr_scheduler_configs[0].scheduler.lr_lambdas[0]
+    assert [rate(step) for step in (0, 3, 6, 12)] == [0, 0.5, 1, 0]
+
+
+def test_lamb_scales_an_update_by_the_norm_of_its_weights():
+    """One step of the paper's algorithm by hand: Adam's direction and decay, times the trust ratio."""
+    pytest.importorskip("pytorch_optimizer")
+    weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = load_lamb()([{"params": [weight], "weight_decay": 0.1}], 0.01)
+    weight.grad = torch.tensor([0.5, -1.0])
+    optimizer.step()
+    first, second = 0.1 * torch.tensor([0.5, -1.0]), 0.001 * torch.tensor([0.25, 1.0])
+    update = first / (second.sqrt() + 1e-6) + 0.1 * torch.tensor([3.0, 4.0])
+    expected = torch.tensor([3.0, 4.0]) - 0.01 * (5 / update.norm()) * update
+    torch.testing.assert_close(weight.detach(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lamb_without_its_package_is_a_sentence(rte, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
+    with pytest.raises(ConfigError, match="^module.optimizer=lamb: needs the package pytorch-optimizer"):
+        GlueClassifier(rte.facts(), optimizer="lamb")
+    with pytest.raises(ConfigError, match="^module.optimizer=sgd: expected adamw or lamb.$"):
+        GlueClassifier(rte.facts(), optimizer="sgd")
 
 
 def test_weights_decay_but_biases_and_layer_norms_do_not(rte):

@@ -123,7 +123,7 @@ def test_the_joined_table_is_that_of_the_runs(folder):
         for part in runs_of or ["text", "relations", "glue", "../ablation"]:
             for row in heads(root / part) if (root / part / "heads.csv").is_file() else []:
                 linguistic = part == "glue" and not row["quantity"].startswith(
-                    ("sieve", "role", "pattern", "tuned_pattern", "cosine")
+                    ("sieve", "role", "pattern", "tuned_sieve", "tuned_role", "tuned_pattern", "cosine")
                 )
                 name = f"features:{row['quantity']}" if linguistic else row["quantity"]
                 expected[name, row["layer"], row["head"]] = {**row, "quantity": name}

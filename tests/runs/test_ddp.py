@@ -54,7 +54,7 @@ ANALYSES = {
     "clark_relations": ("data.limit=43", "analyses.relations.min_count=10", "analyses.relations.replicates=50"),
     "clark_surface": ("data.limit=7", "data.batch_tokens=256"),
     "kovaleva_patterns_task": ("data.task=rte", "data.limit=5"),
-    "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50"),
+    "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50", "analyses.frames.permutations=99"),
     "pande_sieves of words": ("data=treebank_tokens", "data.limit=19", "analyses.roles.released=true"),
 }
 FINE_TUNING = {

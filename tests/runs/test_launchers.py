@@ -65,13 +65,6 @@ def test_a_launcher_that_gives_up_leaves_a_report_and_a_way_on(tmp_path):
     assert [row["status"] for row in jobs(tmp_path)] == ["unfinished", "unfinished"]
 
 
-def test_ray_runs_jobs(tmp_path):
-    pytest.importorskip("ray")
-    pytest.importorskip("hydra_plugins.hydra_ray_launcher")
-    sweep("hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2", "module.lr=0.1,0.01", f"run_dir={tmp_path}")
-    assert [row["val/uas"] for row in jobs(tmp_path)] == pytest.approx([-1, 0])
-
-
 def test_processes_on_one_machine_take_different_gpus(tmp_path):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "4,7"}
     call = ("-c", HOLDS_A_GPU, str(tmp_path))

@@ -106,3 +106,8 @@ def test_tables_get_a_column_of_tasks_and_heads_a_quantity_for_each():
     assert values.value == [[1.0, 0.5, 1 / 3], [2.0, 1.0, 2 / 3]]
     assert (values.n, values.low) == ([[5.0] * 3] * 2, None)
     assert (values.quantity.label, values.quantity.section.name) == ("cosine, rte", "drift_of_tasks")
+
+
+def test_an_experiment_of_tasks_can_be_of_a_treebank_too():
+    cfg = composed("experiment=kovaleva_features", "data=treebank_tokens")
+    assert OmegaConf.to_container(cfg, resolve=True)["lacking"]["dir"] is None

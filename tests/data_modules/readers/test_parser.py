@@ -115,9 +115,9 @@ def test_dependencies_join_all_pieces_of_a_word_and_of_its_head(gold_of, parser)
     relations = [parser.relations()[number] for number in gold["dependency_relations"]]
     places = gold["dependencies"].tolist()
     found = set(zip(places[::2], places[1::2], relations, strict=True))
-    of_first = {(1, 2, "nsubj"), (3, 2, "dobj"), (4, 2, "dobj"), (5, 2, "punct")}
-    assert found == of_first | {(7, 8, "nsubj"), (9, 8, "punct")}
-    assert len(relations) == 6
+    of_first = {(1, 2, "nsubj"), (2, 2, "ROOT"), (3, 2, "dobj"), (4, 2, "dobj"), (5, 2, "punct")}
+    assert found == of_first | {(7, 8, "nsubj"), (8, 8, "ROOT"), (9, 8, "punct")}
+    assert len(relations) == 8
 
 
 def test_a_single_sentence(gold_of):

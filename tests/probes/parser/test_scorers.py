@@ -114,3 +114,43 @@ def test_right_branching_chooses_the_next_word_and_root_for_the_last():
     batch = AttentionBatch(mask=mask, gold={})
     scores = RightBranchingScorer(FACTS)(batch).masked_fill(~mask[:, :, None], -torch.inf)
     assert scores.argmax(1)[0, 1:4].tolist() == [2, 3, 0]
+
+
+def released_vectors(batch):
+    """Candidate i has the vector of word i + 1; the last has none."""
+    return torch.stack([torch.cat([one[1:], torch.zeros(1, SIZE)]) for one in batch.vectors])
+
+
+def test_released_weights_take_the_vector_of_the_word_behind_a_candidate():
+    batch, scorer = random_batch(), with_random_weights(AttentionWordScorer(FACTS, released=True))
+    scores, candidate, maps = scorer(batch), released_vectors(batch), batch.maps.flatten(1, 2)
+    ahead, back = scorer.query.weight.chunk(2), scorer.key.weight.chunk(2)
+    for n in range(2):
+        for i in range(WORDS):
+            for j in range(WORDS):
+                expected = 0
+                for k in range(LAYERS * HEADS):
+                    expected += maps[n, k, i, j] * (ahead[0][k] @ candidate[n, i] + back[0][k] @ batch.vectors[n, j])
+                    expected += maps[n, k, j, i] * (ahead[1][k] @ batch.vectors[n, j] + back[1][k] @ candidate[n, i])
+                torch.testing.assert_close(scores[n, i, j], expected)
+
+
+def test_released_weights_learn():
+    batch, scorer = random_batch(), with_random_weights(AttentionWordScorer(FACTS, released=True))
+    scorer(batch).square().sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in scorer.parameters())
+
+
+def test_released_distances_take_the_vector_of_the_word_behind_a_candidate():
+    batch, scorer = random_batch(), with_random_weights(DistanceWordScorer(FACTS, hidden=3, released=True))
+    plain = DistanceWordScorer(FACTS, hidden=3)
+    plain.load_state_dict(scorer.state_dict())
+    found, candidate = scorer(batch), released_vectors(batch)
+    features = distance_features(batch.mask)
+    for i in range(WORDS):
+        for j in range(WORDS):
+            hidden = (
+                scorer.candidate(candidate[0, i]) + scorer.word(batch.vectors[0, j]) + scorer.distance(features[0, i, j])
+            )
+            torch.testing.assert_close(found[0, i, j], scorer.score(hidden.tanh()).squeeze())
+    assert not torch.equal(found, plain(batch))

@@ -4,8 +4,9 @@ import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import spearmanr
 
-from headscope.contracts import Facts
+from headscope.contracts import ChildRun, Facts, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
+from headscope.probes.structural.layers import chosen_layer
 from headscope.probes.structural.metrics import StructuralScore
 from headscope.probes.structural.probe import StructuralProbe, distance_loss
 from headscope.probes.structural.trees import tree_distances
@@ -77,3 +78,24 @@ def test_loss_is_the_mean_over_sentences_of_the_mean_over_pairs():
     gold[1] = 4
     real = torch.tensor([[False, True, True], [False, True, False]])
     assert distance_loss(predicted, gold, real).item() == (1 + 4) / 2
+
+
+def test_the_layer_is_chosen_on_validation_and_told():
+    """The second layer is the best in validation, the third on the test sentences: the second is told."""
+    scores = {1: (60.0, 58.0), 2: (70.0, 66.0), 3: (69.0, 71.0)}
+    config = {"published": {"test/uuas": 80}}
+    parts = [
+        ChildRun("probe", layer, RunResults("structural_probe", {"val/uuas": val, "test/uuas": test}, {},
+                 Provenance({"name": "one"}, {}, {"test": 9}, config=config)), [])
+        for layer, (val, test) in scores.items()
+    ]  # fmt: skip
+    found = chosen_layer(parts)
+    assert found.metrics == {"val/uuas": 70.0, "test/uuas": 66.0, "layer": 2}
+    (row,) = found.tables["summary"]
+    assert (row["ours"], row["published"], row["layer"]) == (66.0, 80, "layer 2, chosen on validation")
+    assert [(row["layer"], row["chosen"]) for row in found.tables["layers"]] == [(1, ""), (2, "yes"), (3, "")]
+
+
+def test_the_score_of_a_probe_comes_with_its_layer():
+    probe = StructuralProbe(Facts(kind="treebank", hidden_size=10, hidden_layer=4), rank=10)
+    assert probe.scores()["layer"] == 4

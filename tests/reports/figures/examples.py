@@ -12,15 +12,17 @@ from headscope.reports.figures.features import feature_heatmaps
 from headscope.reports.figures.frames import example_maps
 from headscope.reports.figures.patterns import PATTERNS, classifier_figures, pattern_shares
 from headscope.reports.figures.relations import attention_lines, relation_chart, relation_heatmaps
-from headscope.reports.figures.roles import BROAD, role_figures
-from headscope.reports.figures.surface import importance_by_layer, surface_by_layer
+from headscope.reports.figures.role_tasks import BROAD
+from headscope.reports.figures.role_tasks import SHARES as ROLE_SHARES
+from headscope.reports.figures.roles import FINE, role_figures
+from headscope.reports.figures.surface import example_heads, importance_by_layer, surface_by_layer
 from headscope.reports.figures.sweeps import parallel_coordinates
 from tests.reports.figures.drawn import head_rows, quantity, results
 
 WORDS = ("The", "representatives", "who", "had", "met", "us", "gave", "it", "to", "$", "5", "and", "$", "10", "collectors")
 RELATIONS = ("all", "nsubj", "nmod:poss", "aux:pass", "compound:prt", "acl:relcl")
 FEATURES = ("noun", "verb", "negation", "cls", "sep")
-SHARES = dict(zip(PATTERNS, (40.0, 20.0, 10.0, 5.0, 20.0, 5.0), strict=True))
+SHARES = dict(zip(PATTERNS, (45.0, 20.0, 10.0, 5.0, 20.0, 5.0), strict=True))
 
 
 def wave(layer, head):
@@ -39,8 +41,19 @@ def grids(layers, width):
 
 
 def surface(layers, width):
-    names = [*MOSTLY.values(), "attention_to_current", "sep_to_sep", "entropy", "cls_entropy"]
-    return surface_by_layer, {}, head_rows(names, layers, width, wave), {}
+    names = [*MOSTLY.values(), "attention_to_current", "sep_to_sep", "others_to_sep", "entropy", "cls_entropy"]
+    uniform = [{"quantity": "attention_to_sep", "uniform": 0.016}, {"quantity": "entropy", "uniform": 0.9}]
+    return surface_by_layer, {"tables": {"uniform": uniform}}, head_rows(names, layers, width, wave), {}
+
+
+def kinds_of_heads(layers, width):
+    words = ["[CLS]", *WORDS, "[SEP]"]
+    weights = [[wave(row, column) / 9 for column in range(len(words))] for row in range(len(words))]
+    found = [
+        {"what": what, "head": f"{layers}-{width}", "value": 0.9, "words": words, "attention": weights}
+        for what in ("broad", "next token", "[SEP]", "periods and commas")
+    ]
+    return example_heads, {"drawings": {"example_heads": found}}, [], {}
 
 
 def importance(layers, width):
@@ -60,7 +73,8 @@ def clusters(layers, width):
 def relation_table(layers, width):
     return [
         {"relation": name, "head": f"{layers}-{width - n}", "direction": "dependent_to_head", "accuracy": 80.0 - 9 * n,
-         "low": 75.0 - 9 * n, "high": 84.0 - 9 * n, "baseline": 50.0 - 8 * n, "offset": 1, "n": 1200,
+         "held_out": 79.0 - 9 * n,
+         "held_out_low": 75.0 - 9 * n, "held_out_high": 84.0 - 9 * n, "baseline": 50.0 - 8 * n, "offset": 1, "n": 1200,
          "published": "dobj 8-10 86.8 (40.0, -2)" if n == 2 else None}
         for n, name in enumerate(RELATIONS)
     ]  # fmt: skip
@@ -136,7 +150,17 @@ def classifier(layers, width):
     names = [name for name in PATTERNS if name != "abstained"]
     confusion = [{"label": name, **{other: 120 if other == name else 3 for other in names}} for name in names]
     reliable = [{"confidence": n / 10, "accuracy": n / 11, "maps": 5 * n} for n in range(3, 11)]
-    return classifier_figures, {"tables": {"confusion": confusion, "reliability": reliable}}, [], {}
+    scores = [{"row": "CNN", "class": name, "f1": 0.9 - n / 20, "maps": 9} for n, name in enumerate(names)]
+    own = dict.fromkeys(names[:-1], 0.8) | {names[-1]: None}
+    away = [{"not learnt from": name, "f1": 0.8, **own, "n": 500} for name in ("minilm", "e5-small", "stories15m, causal")]
+    tables = {"confusion": confusion, "reliability": reliable, "classes": scores, "transfer": away}
+    levels = [[255 if x == y else 20 for x in range(16)] for y in range(16)]
+    shown = [
+        {"family": family, "class": name, "encoder": f"{family}+mrpc", "head": "10-11", "special": [0, 15], "levels": levels}
+        for family in ("e5-small", "minilm", "mpnet")
+        for name in names[: 3 if family == "mpnet" else 5]
+    ]
+    return classifier_figures, {"tables": tables, "drawings": {"examples": shown}, "metrics": {"f1": 0.87}}, [], {}
 
 
 def pattern_heads(layers, width):
@@ -169,23 +193,55 @@ def pattern_tasks(layers, width):
 
 
 def roles(layers, width):
-    broad = list(BROAD)
+    broad, fine = list(BROAD), list(FINE)
     assigned = [
-        {"head": f"{la}-{he}", "roles": ", ".join(broad[: (la * he) % 5])} for la, he in heads(layers, width)
-    ]  # fmt: skip
+        {"model": model, "head": f"{la}-{he}", "roles": fine[: (la * he + shift) % 10]}
+        for model, shift in (("tuned", 0), ("model", 5))
+        for la, he in heads(layers, width)
+    ]
+    by_layer = [
+        {
+            "model": model,
+            "layer": layer,
+            **{role: (layer * n) % width for n, role in enumerate(broad)},
+            "several_fine": layer,
+        }
+        for model in ("tuned", "model")
+        for layer in range(1, layers + 1)
+    ]
     overlap = [{"roles": "none", "heads": 90}] + [{"roles": " & ".join(broad[:n]), "heads": 40 - n} for n in range(1, 5)]
+    own = {"head": f"{layers}-1", "role": "cls", "fails": True, "mean": 3.2, "p": 0.21}
     tables = {
+        "by_layer": by_layer,
         "score_quantiles": [{"score": n / 2, "share": n / 20, "mean": 3.42} for n in range(21)],
-        "head_histogram": [{"from": n, "to": n + 1, "count": 9 - n, "head": f"{layers}-1", "role": "cls"} for n in range(9)],
+        "head_histogram": [{"from": n, "to": n + 1, "count": 9 - n, **own} for n in range(9)],
         "p_histogram": [{"from": n / 20, "count": 10 ** (n % 4)} for n in range(20)],
         "overlap": overlap,
         "assigned": assigned,
         "tau_curve": [{"tau": n / 2, **dict.fromkeys(broad, 100.0 / n)} for n in range(1, 12)],
         "change_by_third": [
-            {"role": role, "first": 0.1, "middle": -0.2, "last": None} for role in ("prev", "delimiter", "syntactic")
+            {"role": role, "first": 0.1, "first_low": 0.05, "first_high": 0.15, "middle": -0.2, "last": None}
+            for role in ("prev", "delimiter", "syntactic")
         ],
     }
     return role_figures, {"tables": tables, "metrics": {"test/tau": 3.0}}, [], {}
+
+
+def role_tasks(layers, width):
+    _, found, _, _ = roles(layers, width)
+    tasks = ("qnli", "qqp", "mrpc", "sst2")
+    summary = [
+        {"metric": metric, "model": model, **{task: 10.0 * (n + k) for k, task in enumerate(tasks)}, "mean": 10.0 * n + 15,
+         "published": {"share_delimiter": 73.43, "syntactic_that_are_local": "70.9 (42.1 to 88.8)"}.get(metric)
+         if model == "tuned" else None}
+        for model in ("tuned", "model")
+        for n, metric in enumerate(ROLE_SHARES)
+    ]  # fmt: skip
+    tables = {
+        f"{name}_of_tasks": [{"task": task, **row} for task in tasks for row in found["tables"][name]]
+        for name in ("by_layer", "change_by_third")
+    }
+    return role_figures, {"tables": {"summary": summary, "roles_of_tasks": [], **tables}}, [], {}
 
 
 def compared(layers, width):
@@ -247,8 +303,9 @@ def jobs(layers, width):
 
 
 EXAMPLES = [
-    grids, surface, importance, clusters, chart, relations, sentence, frames, coreference, disabled, disabled_layers,
-    features, classifier, patterns, pattern_tasks, roles, scatters, differences, recall, table, starts, jobs,
+    grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
+    disabled_layers, features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table,
+    starts, jobs,
 ]  # fmt: skip
 
 

@@ -12,9 +12,11 @@ from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED
 from headscope.reports.figures.labels import box_of, free_offset, overlap
 from headscope.reports.figures.patterns import PATTERNS
 from headscope.reports.figures.relations import published_accuracy
-from headscope.reports.figures.roles import BROAD, EMPTY
+from headscope.reports.figures.role_tasks import BROAD
+from headscope.reports.figures.roles import EMPTY, FINE
 from tests.reports.figures import examples
 from tests.reports.figures.drawn import bars, edges, figures, head_rows, lines, one, panels, results, said, texts
+from tests.reports.figures.examples import SHARES
 
 
 def drawn(make, layers=2, width=3, page=183, change=None):
@@ -44,13 +46,14 @@ def below_the_data(figure):
 def test_the_chart_of_relations_has_head_offset_and_published():
     figure = only(examples.chart, 12, 12)
     (axes,) = panels(figure)
-    intervals, best, offsets, published = axes.collections
+    *intervals, best, offsets, held_out, published = axes.collections
     assert [tuple(point) for point in best.get_offsets()] == [(80 - 9 * n, n) for n in range(6)]
     assert [tuple(point) for point in offsets.get_offsets()] == [(50 - 8 * n, n) for n in range(6)]
     assert [tuple(point) for point in published.get_offsets()] == [(86.8, 2)]
-    assert intervals.get_segments()[0].tolist() == [[75, 0], [84, 0]]
+    assert intervals[0].get_segments()[0].tolist() == [[75, 0], [84, 0]]
+    assert [tuple(point) for point in held_out.get_offsets()] == [(79 - 9 * n, n) for n in range(6)]
     assert [label.get_text() for label in axes.get_yticklabels()][2] == "nmod:poss (1,200)   12-10"
-    assert legend_texts(figure) == ["best head", "best fixed offset", "published best head"]
+    assert legend_texts(figure) == ["best head", "best fixed offset", "head chosen on the other half", "published best head"]
     assert below_the_data(figure)
 
 
@@ -69,7 +72,7 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
     weights = examples.attention()
     other = next(line for line in axes.lines if line.get_color() == OURS)
     left, right = other.get_ydata()
-    assert other.get_alpha() == weights[int(left) - 1][int(right) - 1]
+    assert other.get_alpha() == weights[int(left)][int(right)]
     assert legend_texts(figure) == ["nsubj link", "other attention"]
     assert texts(figure).count("representatives") == 2
     assert "Head 2-3 finds nsubj (dependent → governor) — " in said(figure)
@@ -79,7 +82,12 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
 
 
 def test_frames_mark_target_and_element():
-    figure = only(examples.frames)
+    figure, row = drawn(examples.frames).values()
+    (axes,) = panels(row)
+    weights = [bar.get_width() for bar in axes.patches]
+    example = examples.frames(2, 3)[1]["drawings"]["example_maps"][0]
+    assert weights == pytest.approx(example["attention"][8])  # the only token of the target
+    assert [n for n, bar in enumerate(axes.patches) if to_hex(bar.get_facecolor()).upper() == COLOURS[0]] == [2, 10]
     (axes,) = panels(figure)
     framed = {(box.get_x() + 0.5, box.get_y() + 0.5): to_hex(box.get_edgecolor()).upper() for box in axes.patches}
     target, element = COLOURS[1], COLOURS[0]
@@ -152,7 +160,7 @@ def test_features_are_on_one_scale_in_both_models_and_special_tokens_apart():
     assert [axes.get_title() for axes in panels(made["features_special_attention_to"])] == ["to [CLS]", "to [SEP]"]
     change = panels(made["features_change_attention_to"])[0].images[0]
     assert change.get_clim()[0] == -change.get_clim()[1]
-    assert "The differences have no intervals: none is tested." in said(made["features_change_attention_to"])
+    assert "The intervals of the differences are in heads.csv; none is tested." in said(made["features_change_attention_to"])
     assert "from verb to subject" in texts(made["features_verb_subject"])
     assert "last layer" not in said(words)
 
@@ -193,8 +201,21 @@ def test_points_are_heads_and_lines_the_means_of_layers():
         legend = axes.get_legend().get_window_extent()
         assert legend.y1 <= axes.get_window_extent().y0
         assert len({line.get_color() for line in axes.lines}) == len(axes.lines)
-    assert legend_texts(made["surface_entropy"]) == ["of all tokens", "of [CLS]"]
+    assert legend_texts(made["surface_entropy"]) == ["of all tokens", "of [CLS]", "uniform attention"]
+    assert panels(made["surface_attention"])[2].lines[-1].get_ydata()[0] == 0.016
+    assert panels(made["surface_entropy"])[0].lines[-1].get_ydata()[0] == 0.9
     assert below_the_data(made["surface_entropy"])
+
+
+def test_examples_of_heads_have_all_tokens_on_both_sides():
+    figure = only(examples.kinds_of_heads, 6, 12)
+    rooms = [axes for axes in figure.subfigs[0].axes if axes.lines]
+    for axes, what in zip(rooms, ("broad", "next token", "[SEP]", "periods and commas"), strict=True):
+        assert axes.get_title() == f"6-12: {what}"
+        shown = [one.get_text() for one in axes.texts]
+        assert shown.count("[CLS]") == shown.count("[SEP]") == 2
+        strongest = max(examples.wave(3, column) / 9 for column in range(17))
+        assert max(line.get_alpha() for line in axes.lines if line.get_ydata()[0] == 3) == pytest.approx(strongest)
 
 
 def test_gradients_have_a_line_for_each_class():
@@ -213,7 +234,7 @@ def test_the_plane_names_notable_heads_without_overlap():
     names = [one.get_text() for one in by_behaviour.texts if isinstance(one, Annotation)]
     assert {"11-11", "10-10", "9-9"} <= set(names)  # best heads of relations that find room
     assert len(names) >= 10
-    assert "Best heads of relations: 9-9 aux:pass; 10-10 nmod:poss; 11-11 nsubj." in said(figure)
+    assert "Best heads: 9-9 aux:pass; 10-10 nmod:poss; 11-11 nsubj." in said(figure)
     assert [axes.get_xlim() for axes in (by_layer, by_behaviour)].count(by_layer.get_xlim()) == 2
     assert any(text.startswith("previous token (") for text in legend_texts(figure))
     assert below_the_data(figure)
@@ -271,13 +292,30 @@ def test_the_confusion_matrix_has_counts_in_cells_and_shares_as_colours():
     assert [tuple(point) for point in points.get_offsets()] == [(n / 10, n / 11) for n in range(3, 11)]
 
 
+def test_transfer_has_a_bar_for_each_encoder_and_a_point_for_each_class_that_it_shows():
+    (axes,) = panels(drawn(examples.classifier)["transfer"])
+    assert [bar.get_width() for bar in axes.patches] == [0.87, 0.8, 0.8, 0.8]
+    assert len(axes.collections) == 5 + 3 * 4
+    assert [label.get_text() for label in axes.get_yticklabels()][1:3] == ["minilm (500 maps)", "e5-small (500 maps)"]
+
+
+def test_examples_are_a_map_of_each_class_from_each_encoder():
+    figure = drawn(examples.classifier)["examples"]
+    assert sum(bool(axes.images) for axes in panels(figure)) == 13
+    assert texts(figure).count("none") == 2
+    assert [axes.get_title() for axes in panels(figure)][:3] == ["e5-small", "minilm", "mpnet"]
+    assert [axes.get_ylabel() for axes in panels(figure)][::3][:3] == ["vertical", "diagonal", "vertical + diagonal"]
+
+
 def test_patterns_stack_to_the_whole_in_every_panel():
     made = drawn(examples.pattern_tasks, 6)
     (axes,) = panels(made["patterns_by_task"])
     assert {round(sum(bar.get_height() for bar in axes.patches if round(bar.get_x() + 0.42) == n)) for n in range(14)} == {
         100
     }
-    assert [line.get_ydata()[0] for line in axes.lines] == [61] * 7
+    not_sure, *bounds = sorted(axes.lines, key=lambda line: line.get_marker() != "D")
+    assert list(not_sure.get_ydata()) == [SHARES["abstained"]] * 14
+    assert [line.get_ydata()[0] for line in bounds] == [61] * 7
     assert "published bound" in legend_texts(made["patterns_by_task"])
     titles = [axes.get_title() for axes in panels(made["patterns_by_layer"])]
     assert titles[:3] == ["MRPC, pre-trained", "MRPC, fine-tuned", "STS-B, pre-trained"]
@@ -294,18 +332,45 @@ def test_the_grid_of_patterns_is_pale_where_the_pattern_is_rare():
     assert [text.get_text() for text in axes.texts] == ["50"] * 3 + ["100"] * 3
 
 
-def test_each_head_is_named_above_the_colours_of_its_roles():
+def test_each_head_is_named_above_nine_cells_one_for_each_fine_role():
     made = drawn(examples.roles, 2, 3)
     (axes,) = panels(made["roles_grid"])
     names = {text.get_text(): text.get_position() for text in axes.texts}
     assert set(names) == {"1-1", "1-2", "1-3", "2-1", "2-2", "2-3"}
-    x, y = names["1-1"]  # has one role, local
-    below = [
-        band for band in axes.patches if band.get_x() < x < band.get_x() + band.get_width() and int(band.get_y()) == int(y)
-    ]
-    assert [to_hex(band.get_facecolor()).upper() for band in below] == [BROAD["local"]]
+    for name, count in {"1-1": 1, "1-3": 3, "2-3": 6}.items():  # of the fine-tuned model
+        x, y = names[name]
+        cells = [
+            cell
+            for cell in axes.patches
+            if abs(cell.get_x() + cell.get_width() / 2 - x) < 0.4 and int(cell.get_y()) == int(y)
+        ]
+        filled = [to_hex(cell.get_facecolor()).upper() for cell in cells]
+        assert filled == [*(colour.upper() for colour in list(FINE.values())[:count]), *[EMPTY.upper()] * (9 - count)]
     assert names["1-3"][0] < names["1-1"][0]  # with three roles it comes first
-    assert EMPTY.upper() not in {to_hex(band.get_facecolor()).upper() for band in axes.patches}
+    assert "after fine-tuning" in said(made["roles_grid"])
+
+
+def test_layers_show_coarse_roles_and_heads_of_several_fine_ones_before_and_after():
+    left, right = panels(drawn(examples.roles, 2, 3)["roles_by_layer"])
+    assert [line.get_ydata().tolist() for line in left.lines] == [[(layer * n) % 3 for layer in (1, 2)] for n in range(4)]
+    assert [line.get_ydata().tolist() for line in right.lines] == [[1, 2], [1, 2]]
+    assert [line.get_label() for line in right.lines] == [
+        "several fine roles, fine-tuned", "several fine roles, pre-trained",
+    ]  # fmt: skip
+
+
+def test_roles_of_tasks_have_a_panel_for_each_and_the_published_mean_beside_the_fine_tuned_alone():
+    made = drawn(examples.role_tasks, 3, 4)
+    (axes,) = panels(made["roles_shares"])
+    published = [line for line in axes.lines if to_hex(line.get_color()).upper() == PUBLISHED.upper()]
+    assert [line.get_ydata()[0] for line in published] == [73.43, 70.9]
+    bars_of_tuned = axes.containers[0]
+    assert [line.get_xdata().mean() for line in published] == pytest.approx(
+        [bars_of_tuned[n].get_x() + bars_of_tuned[n].get_width() / 2 for n in (0, 5)]
+    )
+    for name in ("roles_by_layer", "roles_change"):
+        assert [axes.get_title() for axes in panels(made[name])] == ["QNLI", "QQP", "MRPC", "SST-2"]
+        assert len({axes.get_ylim() for axes in panels(made[name])}) == 1
 
 
 def test_roles_that_go_together_and_their_spread():
@@ -314,8 +379,10 @@ def test_roles_that_go_together_and_their_spread():
     assert [bar.get_height() for bar in counts.patches] == [90, 39, 38, 37, 36]
     black = [line for line in dots.lines if line.get_color() == "black"]
     assert [len(line.get_ydata()) for line in black] == [0, 1, 2, 3, 4]
-    assert legend_texts(made["roles_distributions"]) == ["mean of all scores, 3.42", "threshold tau, 3"]
-    assert "head 2-1, [CLS]" in texts(made["roles_distributions"])
+    assert legend_texts(made["roles_distributions"]) == [
+        "mean of all scores, 3.42", "threshold tau, 3", "mean of this head, 3.20",
+    ]  # fmt: skip
+    assert "head 2-1, [CLS]: above tau, p = 0.21" in texts(made["roles_distributions"])
     assert {"100", "1000"} <= set(texts(made["roles_distributions"]))
     assert legend_texts(made["roles_tau"]) == [*BROAD, "this run, 3"]
     first = panels(made["roles_change"])[0].patches
