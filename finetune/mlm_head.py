@@ -35,8 +35,7 @@ class MaskedHead(pl.LightningModule):
             raise ConfigError("module=mlm_head: needs data=language with data.objective=masked.")
         self.model = load_without_head(given(facts.encoder, "an encoder"), seed)
         self.lr, self.weight_decay = lr, weight_decay
-        decoder = given(self.model.get_output_embeddings(), "a head over the vocabulary")
-        words = int(cast(Any, decoder).weight.shape[0])
+        words: int = cast(Any, self.model.get_output_embeddings()).weight.shape[0]
         self.counts: Tensor
         self.register_buffer("counts", torch.zeros(words))  # of the training tokens
         self.kept: dict[int, Tensor] = {}  # the states of an input's masked tokens, by its index in the training part

@@ -139,5 +139,5 @@ def test_articles_are_held_out_whole(minilm):
         assert set.isdisjoint(titles[0], titles[1]) and set.isdisjoint(titles[0] | titles[1], titles[2])
         parts[seed] = titles[2]
     assert list(articles) == ["train", "val", "test"]
-    with pytest.raises(ConfigError, match=r"data.held_out=1: expected a share between 0 and 1"):
-        LanguageDataModule(encoder=minilm, held_out=1)
+    with pytest.raises(ConfigError, match=r"data.held_out=1.0: expected a share between 0 and 1"):
+        LanguageDataModule(encoder=minilm, held_out=1.0)
