@@ -55,6 +55,7 @@ ANALYSES = {
     "clark_surface": ("data.limit=7", "data.batch_tokens=256"),
     "kovaleva_patterns_task": ("data.task=rte", "data.limit=5"),
     "kovaleva_frames": ("data.batch_tokens=256", "analyses.frames.replicates=50", "analyses.frames.permutations=99"),
+    "disable_heads_lm": ("data.limit=7", "data.batch_tokens=256", "module.replicates=50"),
     "pande_sieves of words": ("data=treebank_tokens", "data.limit=19", "analyses.roles.released=true"),
 }
 FINE_TUNING = {
