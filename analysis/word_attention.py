@@ -23,7 +23,7 @@ NOUNS = ("NOUN", "PROPN")
 SIDES = ("nouns", "others")
 QUANTITIES = {
     side: Quantity(
-        f"{side}_to_sep",
+        f"no_op_{side}_to_sep",
         f"attention to [SEP] from {what}",
         f"Mean attention to [SEP] of the words of a treebank that are {what}.",
         section=SECTION,

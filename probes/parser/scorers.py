@@ -48,8 +48,7 @@ class AttentionScorer(nn.Module):
 
     def forward(self, batch: AttentionBatch) -> Scores:
         weights = torch.stack([self.head_to_dependent.flatten(), self.dependent_to_head.flatten()], 1)
-        with torch.autocast(batch.mask.device.type, enabled=False):
-            ahead, back = (query_first(batch).to(EXACT) @ weights).transpose(0, 1).unbind(-1)
+        ahead, back = (query_first(batch).to(EXACT) @ weights).transpose(0, 1).unbind(-1)  # autocast leaves float64 alone
         return ahead + back.mT
 
     def head_weights(self) -> dict[Quantity, Float[Tensor, "layer head"]]:

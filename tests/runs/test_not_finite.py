@@ -81,7 +81,7 @@ def test_a_loss_that_is_no_number_is_told(options, random_encoder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("experiment=kovaleva_glue", "module.how=bogus"), "module.how=bogus: expected uniform, zero or mean."),
+        (("experiment=kovaleva_glue", "module.how=bogus"), "module.how=bogus: expected uniform, zero, mean or resample."),
         (("experiment=kovaleva_glue", "module.lr=0"), "module.lr=0: expected a number above 0."),
         (("experiment=kovaleva_glue", "module.lr=inf"), "module.lr=inf: expected a number above 0."),
         (("experiment=kovaleva_glue", "module.weight_decay=-1"), "module.weight_decay=-1: expected a number from 0."),
