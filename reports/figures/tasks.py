@@ -25,6 +25,7 @@ from headscope.reports.figures.uncertainty import pale, uncertainty
 TASKS = {"mrpc": "MRPC", "stsb": "STS-B", "sst2": "SST-2", "qqp": "QQP", "rte": "RTE", "qnli": "QNLI", "mnli": "MNLI"}
 OF_TASKS = "_of_tasks"  # how the sections of quantities end that are of one of several tasks
 NARROWEST = 27.0  # of a panel, in millimetres
+NAMED_ROW = 2.6  # millimetres for a line of small print
 Panels = Mapping[str, Sequence[Row]]  # the rows of heads.csv by task
 
 
@@ -87,7 +88,8 @@ def last_layer(results: RunResults, quantities: Mapping[str, Panels], state: str
     }
     names = [panel_title(feature).removeprefix("to ") for feature in features]
     title = f"Attention from [CLS] in the last layer, by task, feature and head{state}"
-    drawn, axes = panel_sheet(results, {task: cells for task, cells in panels.items() if cells}, title, "attention", ())
+    shown = {task: cells for task, cells in panels.items() if cells}
+    drawn, axes = panel_sheet(results, shown, title, "attention", (), least=NAMED_ROW)
     for one in axes[:, 0]:
         one.set_yticks(range(len(names)), names)
         one.set_ylabel("feature")
@@ -167,11 +169,12 @@ def panel_sheet(
     notes: Sequence[str],
     difference: bool = False,
     from_zero: bool = True,
+    least: float = 1.4,
 ) -> tuple[Sheet, np.ndarray]:
-    """A sheet with a grid for each task, all on one scale, and its panels."""
+    """A sheet with a grid for each task, all on one scale, and its panels; cells are at least so many millimetres."""
     rows, columns = shape_of(next(iter(cells.values())))
     room = page_width(results) - 30
-    width = max(1, min(len(cells), int(room / max(NARROWEST, 1.4 * columns + 5))))
+    width = max(1, min(len(cells), int(room / max(NARROWEST, least * columns + 5))))
     high = -(-len(cells) // width)
     width = -(-len(cells) // high)
     cell = min(4.0, (room / width - 5) / columns)

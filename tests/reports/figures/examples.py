@@ -5,7 +5,7 @@ import math
 from headscope.reports.figures.bars import relation_recall, row_bars, start_bars
 from headscope.reports.figures.clusters import MOSTLY, head_plane
 from headscope.reports.figures.comparison import difference_heatmaps, head_scatters
-from headscope.reports.figures.coreference import coreference_rows
+from headscope.reports.figures.coreference import coreference_lines, coreference_rows
 from headscope.reports.figures.disabling import disabled_heatmap
 from headscope.reports.figures.drawing import head_heatmaps
 from headscope.reports.figures.features import feature_heatmaps
@@ -124,6 +124,13 @@ def coreference(layers, width):
         for row, text in zip(names, published, strict=True)
     ]
     return coreference_rows, {"tables": {"coreference_intervals": cells, "coreference": table}}, [], {}
+
+
+def mentions(layers, width):
+    words = list(WORDS[:8])
+    weights = [[wave(row, column) if column < row else 0.0 for column in range(8)] for row in range(8)]
+    drawing = {"head": f"{layers}-{width}", "words": words, "attention": weights, "links": [[5, 1], [7, 5]]}
+    return coreference_lines, {"drawings": {"coreference_lines": [drawing]}}, [], {}
 
 
 def disabled(layers, width):
@@ -328,7 +335,7 @@ def jobs(layers, width):
 EXAMPLES = [
     grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
     disabled_layers, features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table,
-    starts, jobs, tasks_drift, tasks_features, tasks_disabled,
+    starts, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
 ]  # fmt: skip
 
 
