@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test test-all installed readme lint bench clean
+.PHONY: help setup run test test-all test-slow installed readme lint bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -15,6 +15,9 @@ test: $(READY)  ## the tests, but for those that take long (tests/slow.txt)
 
 test-all: $(READY) installed  ## the wheel in an empty environment, then all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-slow: $(READY)  ## the tests that take long, alone
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(ARGS)
 
 installed: $(READY)  ## the wheel, installed and run in an empty environment, against this checkout
 	$(BIN)/python -m tests.installed
