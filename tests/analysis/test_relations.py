@@ -264,8 +264,8 @@ def test_what_words_give_to_the_separator_by_part_of_speech(with_separators, tre
     for tag, one in by_tag.items():
         assert one["to_sep"] == pytest.approx(100 * given[TAGS.index(tag)] / words[TAGS.index(tag)], rel=1e-5)
     for side, values in everywhere.items():
-        assert found.heads[f"{side}_to_sep"].value[1][2] == pytest.approx(sum(values) / len(values), rel=1e-5)
-        assert found.heads[f"{side}_to_sep"].n[1][2] == len(values)
+        assert found.heads[f"no_op_{side}_to_sep"].value[1][2] == pytest.approx(sum(values) / len(values), rel=1e-5)
+        assert found.heads[f"no_op_{side}_to_sep"].n[1][2] == len(values)
 
 
 def test_two_processes_count_separators_as_one(with_separators, parts_of, tree_facts):
