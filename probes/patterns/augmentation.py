@@ -39,6 +39,15 @@ def augmented(
     return changed / changed.sum(-1, keepdim=True).clamp(min=TINY), widths
 
 
+def without_gaps(
+    maps: Float[Tensor, "batch map query key"], token_class: Int[Tensor, "batch token"], widths: Float[Tensor, "batch token"]
+) -> tuple[Float[Tensor, "batch map query key"], Int[Tensor, "batch token"], Float[Tensor, "batch token"]]:
+    """The same with tokens that are left out behind all others, as padding is, so that neighbours are neighbours."""
+    order = (widths == 0).int().argsort(dim=1, stable=True)
+    rows = maps.gather(2, order[:, None, :, None].expand_as(maps))
+    return rows.gather(3, order[:, None, None].expand_as(maps)), token_class.gather(1, order), widths.gather(1, order)
+
+
 def relabelled(
     maps: Float[Tensor, "batch map query key"],
     token_class: Int[Tensor, "batch token"],

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headscope.contracts import Facts
 from headscope.data_modules.batches.batch import AttentionBatch, seed_epoch
-from headscope.probes.patterns.augmentation import augmented, relabelled
+from headscope.probes.patterns.augmentation import augmented, relabelled, without_gaps
 from headscope.probes.patterns.classifier import PatternClassifier
 from headscope.probes.patterns.files import load_pattern_cnn as load_pattern_cnn
 from headscope.probes.patterns.net import PatternNet
@@ -30,7 +30,7 @@ class PatternCNN(PatternClassifier):
         lr: float = 0.003,
         weight_decay: float = 0.01,
         size: int = 32,
-        channels: Sequence[int] = (8, 16, 16, 24, 24, 32, 32, 32),
+        channels: Sequence[int] = (12, 16, 16, 24, 24, 32, 32, 32),
         axes: bool = True,
         dropout: float = 0.2,
         balance: float = 0.5,
@@ -59,7 +59,8 @@ class PatternCNN(PatternClassifier):
         classes = batch.gold["token_class"]
         maps, votes = relabelled(batch.flat_maps(), classes, batch.gold["votes"], self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
-        logits = self.net(maps, batch.mask, classes, widths).squeeze(1)
+        maps, classes, widths = without_gaps(maps, classes, widths)
+        logits = self.net(maps, widths > 0, classes, widths).squeeze(1)
         return soft_cross_entropy(logits, votes, self.class_weights, self.smoothing)
 
     def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor:

@@ -8,16 +8,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from headscope.probes.patterns.resampling import column_kinds, even_widths, resampled, sentence_pictures
+from headscope.probes.patterns.measures import MEASURES, Axes, row_measures, shades, sheared
+from headscope.probes.patterns.resampling import TINY, column_kinds, even_widths, overlaps, resampled, sentence_pictures
 
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
 KERNEL = 3
-REDUCED = 8  # times smaller is the picture at the end
+WIDTH = 48  # of the layer that sees the measures
 
 
 class PatternNet(nn.Module):
-    """Sees maps resampled to one size; with `axes` also what a person reads at a map's axes: which tokens are special
-    and where the sentences of a pair lie."""
+    """Sees maps resampled to one size, each on its own scale, as people do.
+
+    With `axes` it also sees what a person reads at a map's axes: columns of special tokens and punctuation are a picture of
+    their own, as is the neighbourhood of the diagonal, token by token, and where the sentences of a pair lie; and
+    measures of all these go past the convolutions to the last layer.
+    """
 
     temperature: Tensor
 
@@ -25,20 +30,22 @@ class PatternNet(nn.Module):
         self,
         classes: int = 5,
         size: int = 32,
-        channels: Sequence[int] = (8, 16, 16, 24, 24, 32, 32, 32),
+        channels: Sequence[int] = (12, 16, 16, 24, 24, 32, 32, 32),
         axes: bool = True,
         dropout: float = 0.0,
         norm: bool = True,
     ) -> None:
         super().__init__()
         self.size, self.axes, self.channels, self.classes = size, axes, tuple(channels), classes
-        self.kinds = 2 if axes else 1
+        self.kinds = 3 if axes else 1
         inputs = (self.kinds + axes, *channels[:-1])
         pairs = zip(inputs, channels, STRIDES, strict=True)
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, KERNEL, stride, 1, bias=True) for a, b, stride in pairs)
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) if norm else nn.Identity() for width in channels)
+        self.standard = nn.BatchNorm1d(MEASURES, affine=False) if axes else None
+        self.measured = nn.Linear(MEASURES, WIDTH) if axes else None
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(channels[-1] * (-(-size // REDUCED)) ** 2, classes)
+        self.output = nn.Linear(2 * channels[-1] + WIDTH * axes, classes)
         self.register_buffer("temperature", torch.ones(()))
 
     def forward(
@@ -51,17 +58,32 @@ class PatternNet(nn.Module):
         """The logits of each map, not yet divided by the temperature."""
         widths = even_widths(real) if widths is None else widths
         pictures = resampled(maps, widths, self.size, column_kinds(token_class) if self.axes else None)
-        hidden = self._first(pictures, sentence_pictures(token_class, widths, self.size) if self.axes else None)
+        pictures = pictures.clamp(min=0).sqrt()
+        pictures = pictures / pictures.amax((2, 3, 4), keepdim=True).clamp(min=TINY)
+        if not self.axes:
+            return self.output(self.dropout(self._convolved(pictures, None))).unflatten(0, maps.shape[:2])
+        around = Axes(token_class, real)
+        shade, scale = shades(maps, real)
+        band = sheared(shade * around.rows[:, None, None], self.size // 2)
+        along = (overlaps(widths, self.size) * self.size)[:, None] @ band
+        hidden = self._convolved(
+            torch.cat([pictures, along[:, :, None]], 2), sentence_pictures(token_class, widths, self.size)
+        )
+        seen = self.measured(self.standard(row_measures(shade, scale, band, around).flatten(0, 1))).relu()
+        return self.output(self.dropout(torch.cat([hidden, seen], 1))).unflatten(0, maps.shape[:2])
+
+    def _convolved(self, pictures: Tensor, sentences: Tensor | None) -> Tensor:
+        """How much of each feature there is, and how strong; where in the picture does not matter."""
+        hidden = self._first(pictures, sentences)
         for convolution, norm in zip(self.convolutions[1:], self.norms[1:], strict=True):
             hidden = norm(convolution(hidden)).relu_()
-        return self.output(self.dropout(hidden.flatten(1))).unflatten(0, maps.shape[:2])
+        return torch.cat([hidden.mean((2, 3)), hidden.amax((2, 3))], 1)
 
     def _first(self, pictures: Tensor, sentences: Tensor | None) -> Tensor:
         """The first convolution; what it makes of the sentences is the same for all maps of an input, so done once."""
         layer, maps = cast(nn.Conv2d, self.convolutions[0]), pictures.shape[1]
-        flat = pictures.flatten(0, 1).clamp(min=0).sqrt()
         own = layer.weight[:, : self.kinds]
-        hidden = nn.functional.conv2d(flat, own, layer.bias, layer.stride, layer.padding)
+        hidden = nn.functional.conv2d(pictures.flatten(0, 1), own, layer.bias, layer.stride, layer.padding)
         if sentences is not None:
             shared = nn.functional.conv2d(sentences, layer.weight[:, self.kinds :], None, layer.stride, layer.padding)
             hidden = (hidden.unflatten(0, (-1, maps)) + shared[:, None]).flatten(0, 1)
@@ -84,5 +106,8 @@ class PatternNet(nn.Module):
             fused = fuse_conv_bn_eval(convolution.eval(), norm.eval()) if isinstance(norm, nn.BatchNorm2d) else convolution
             plain.convolutions[index].load_state_dict(fused.state_dict())
         plain.output.load_state_dict(self.output.state_dict())
+        if plain.measured is not None and self.measured is not None:
+            plain.standard.load_state_dict(self.standard.state_dict())
+            plain.measured.load_state_dict(self.measured.state_dict())
         plain.temperature.copy_(self.temperature)
         return plain.requires_grad_(False)

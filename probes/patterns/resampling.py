@@ -42,9 +42,9 @@ def resampled(
 
 
 def column_kinds(token_class: Int[Tensor, "batch token"]) -> Float[Tensor, "batch kind token"]:
-    """Ordinary tokens, and special ones."""
-    special = (token_class == CLS) | (token_class == SEP)
-    return torch.stack([~special, special], 1).float()
+    """Ordinary tokens, and marked ones: special tokens, full stops and commas, whose columns people call vertical."""
+    marked = (token_class == CLS) | (token_class == SEP) | (token_class == PUNCTUATION)
+    return torch.stack([~marked, marked], 1).float()
 
 
 def sentence_pictures(

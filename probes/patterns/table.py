@@ -32,12 +32,13 @@ def joined_folds(
     network: str,
     transfer: Mapping[str, str] | None = None,
     risks: Sequence[float] = (0.05,),
+    seeds: Sequence[str] = (),
 ) -> Findings:
     """Tables of all rows; the temperature of a fold is that which is best for the others, since none is learnt from twice.
 
     `transfer` names rows that test a family of encoders which was not learnt from. `risks` are shares of errors; the
     confidence that keeps to each is found on other folds. `temperature`, `f1` and `confidence` (of the first risk) are
-    what the last run, which learns from all maps, is told of the folds.
+    what the last run, which learns from all maps, is told of the folds. `seeds` are rows of the same network.
     """
     folds: dict[str, list[Fold]] = {}
     for part in parts:
@@ -50,6 +51,7 @@ def joined_folds(
     agreement = [row for part in parts[:1] for row in part.results.tables.get("agreement", [])]
     before, after = (float(pattern_scores(one, labels)["calibration_error"]) for one in (logits, calibrated))
     rows = [summary_row(name, own) for name, own in folds.items()]
+    rows += seed_rows(network, [folds[name] for name in seeds if name in folds])
     known = {row["what"]: row["value"] for row in agreement}
     beside = {"a labeller against the other two": known.get(CEILING), "published": PUBLISHED}
     said_by = [part for part in parts if part.row == network]
@@ -90,6 +92,25 @@ def certainties(logits: Tensor, labels: Tensor, sizes: Sequence[int]) -> list[Fo
     """How sure the network is of each map, as calibrated, and whether it is right; fold by fold."""
     sure, found = logits.softmax(1).max(1)
     return list(zip(sure.split(list(sizes)), (found == labels).split(list(sizes)), strict=True))
+
+
+def seed_rows(network: str, seeds: Sequence[Sequence[Fold]]) -> list[Row]:
+    """The mean of several seeds, with the deviation over all their folds; then what they say together, on average."""
+    if len(seeds) < 2:
+        return []
+    each = [summary_row(network, folds) for folds in seeds]
+    scores = torch.stack([pattern_scores(*fold)["f1"] for folds in seeds for fold in folds])
+    mean = {name: sum(row[name] for row in each) / len(each) for name in ("f1 of all folds", "accuracy")}
+    spread = {"mean of folds": float(scores.mean()), "deviation": float(scores.std()), "folds": len(scores)}
+    # The rows of one fold are the same maps in the same order, whatever the seed.
+    together = [
+        (torch.stack([logits.log_softmax(1) for logits, _ in same]).mean(0), same[0][1])
+        for same in zip(*seeds, strict=True)
+    ]
+    return [
+        {**each[0], "row": f"{network}, mean of {len(seeds)} seeds", **mean, **spread},
+        summary_row(f"{network}, {len(seeds)} seeds together", together),
+    ]
 
 
 def transfer_row(fold: Fold) -> Row:

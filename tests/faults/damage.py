@@ -164,7 +164,7 @@ NETWORK = Action(
 )
 LABELS = Action(
     "new run",
-    "experiment=pattern_fold data.labels={world}/patterns/labels.csv data.synthetic=0 trainer.max_epochs=1 ~figures",
+    "experiment=pattern_fold data.labels={world}/patterns/votes.csv data.synthetic=0 trainer.max_epochs=1 ~figures",
 )
 
 
@@ -209,7 +209,8 @@ SUBJECTS = (
     Subject("parts of disabling", "disabled", "other/**/*.npz", (RESUME_DISABLED,)),
     Subject("weight change", "nothing", "patterns/mrpc.safetensors", (CHANGED,)),
     Subject("pattern network", "nothing", "patterns/pattern_cnn.safetensors", (NETWORK,)),
-    Subject("labels", "nothing", "patterns/labels.csv", (LABELS,)),
+    Subject("votes", "nothing", "patterns/votes.csv", (LABELS,)),
+    Subject("labelled maps", "nothing", "patterns/maps.safetensors", (LABELS,)),
     Subject("jobs.json", "sweep", "run/jobs.json", (SWEEP_AGAIN,)),
     Subject("failed.json", "sweep", "run/*/failed.json", (SWEEP_AGAIN,)),
     Subject("results.json of a job", "sweep", "run/*/results.json", (SWEEP_AGAIN,)),

@@ -24,6 +24,7 @@ from headscope.data_modules import documents, frames, glue, segments, treebank
 from headscope.data_modules.batches.word_vectors import VectorFile
 from headscope.data_modules.encoders.weight_change import add_change
 from headscope.data_modules.patterns.labels import read_labels
+from headscope.data_modules.patterns.votes import read_votes
 from headscope.data_modules.readers.articles import read_articles
 from headscope.data_modules.readers.conll2012 import read_conll2012
 from headscope.data_modules.readers.conllu import read_conllu
@@ -239,6 +240,25 @@ def count_labels(content: bytes) -> Counts:
     return len(rows), sum(bool(row[label]) for row in rows), sum(int(row[example]) for row in rows)
 
 
+LABELS = b"""encoder,sha256,task,split,example,layer,head,label,pass
+minilm,0a1b,mrpc,val,3,2,11,block,1
+minilm+sst2,2c3d,sst2,val,17,6,1,,1
+minilm,0a1b,mrpc,val,3,2,11,vertical_diagonal,2
+"""
+
+
+def read_vote_table(file: Path) -> Counts:
+    found = read_votes(file)
+    return len(found), sum(len(row.votes) for row in found), sum(row.map.example for row in found)
+
+
+def count_votes(content: bytes) -> Counts:
+    rows = list(csv.reader(io.StringIO("\n".join(rows_of(content)), newline="")))
+    header, *rows = [row for row in rows if row]
+    votes, example = [header.index(f"vote_{n}") for n in range(1, 5)], header.index("example")
+    return len(rows), sum(bool(row[vote]) for row in rows for vote in votes), sum(int(row[example]) for row in rows)
+
+
 MAP = {"encoder": "minilm", "sha256": "0" * 64, "task": "mrpc", "split": "val", "example": 3, "layer": 2, "head": 11}
 ACTIONS = [
     {"action": "label", **MAP, "pass": 1, "before": "", "label": "block", "tab": "a", "time": "2024-01-01T00:00:00"},
@@ -318,7 +338,8 @@ READERS: dict[str, Reader] = {
     "framenet": Reader("t.xml", FRAMES, read_frames, count_framenet),
     **{f"glue_{name}": glue_reader(task) for name, task in TASKS.items()},
     "articles": Reader("t.txt", ARTICLES, read_text_letters, count_letters),
-    "labels": Reader("labels.csv", (first_lines(PACKAGED, 6),), read_label_table, count_labels),
+    "labels": Reader("labels.csv", (LABELS,), read_label_table, count_labels),
+    "votes": Reader("votes.csv", (first_lines(PACKAGED, 6),), read_vote_table, count_votes),
     "journal": Reader(
         "t.journal", (b"".join(json.dumps(row).encode() + b"\n" for row in ACTIONS),), read_journal, count_journal
     ),

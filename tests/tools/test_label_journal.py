@@ -7,13 +7,14 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, read_labels, write_labels
+from headscope.data_modules.patterns.votes import read_votes
 from headscope.errors import InputError
 from headscope.tools.label.agreement import agreement
 from headscope.tools.label.classes import DEFINITIONS
 from headscope.tools.label.encoders import encoder_options
 from headscope.tools.label.journal import Journal
 from headscope.tools.label.session import Conflict, LabelSession, journal_file
-from headscope.tools.label.tables import PACKAGED, starting_rows
+from headscope.tools.label.tables import PACKAGED, are_stored, starting_rows
 
 MAPS = [MapName("minilm", "0" * 64, "mrpc", "val", number, 1 + number, 2) for number in range(4)]
 BLANK = [Label(name, "") for name in MAPS]
@@ -233,9 +234,12 @@ def test_every_class_is_defined():
     assert tuple(DEFINITIONS) == CLASSES
 
 
-@pytest.mark.skipif(not PACKAGED.is_file(), reason="there is no packaged table")
-def test_the_encoders_of_the_packaged_table_are_known():
-    assert {row.map.encoder for row in read_labels(PACKAGED)} <= set(encoder_options(None, []))
+def test_the_packaged_maps_are_shown_blank_and_need_no_encoder(out):
+    rows, packaged = starting_rows(None, out, 2), [row.map for row in read_votes(PACKAGED)]
+    assert [row.map for row in rows] == packaged * 2
+    assert {(row.label, row.passed) for row in rows} == {("", 1), ("", 2)}
+    assert are_stored(rows)
+    assert not are_stored([*rows, *BLANK])
 
 
 def test_encoders_come_from_yaml_and_from_the_command_line(tmp_path):

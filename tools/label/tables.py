@@ -10,8 +10,7 @@ from headscope.data_modules.patterns.votes import read_votes
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import InputError, require_choice
 
-PACKAGED = Path(__file__).parents[2] / "data_modules" / "samples" / "patterns" / "labels.csv"
-VOTES = PACKAGED.with_name("votes.csv")
+PACKAGED = Path(__file__).parents[2] / "data_modules" / "samples" / "patterns" / "votes.csv"
 
 
 def starting_rows(table: Path | None, out: Path, passed: int) -> list[Label]:
@@ -21,17 +20,14 @@ def starting_rows(table: Path | None, out: Path, passed: int) -> list[Label]:
         if table and {row.map for row in read_labels(table)} != {row.map for row in rows}:
             raise InputError(f"{out}: lists other maps than {table}; name another file with --out.")
         return rows
-    if table is None and not (VOTES.is_file() or PACKAGED.is_file()):
-        raise InputError("there is no packaged set of maps; name a table, or draw maps with --draw 100.")
-    if table is None and VOTES.is_file():
-        return [Label(row.map, "", one) for one in range(1, passed + 1) for row in read_votes(VOTES)]
-    rows = read_labels(table or PACKAGED)
-    return [row if row.passed < passed else replace(row, label="") for row in rows]
+    if table is None:
+        return [Label(row.map, "", one) for one in range(1, passed + 1) for row in read_votes(PACKAGED)]
+    return [row if row.passed < passed else replace(row, label="") for row in read_labels(table)]
 
 
 def are_stored(rows: Sequence[Label]) -> bool:
     """Whether all maps are of the packaged set, so that no encoder is needed."""
-    return VOTES.is_file() and {row.map for row in rows} <= {row.map for row in read_votes(VOTES)}
+    return {row.map for row in rows} <= {row.map for row in read_votes(PACKAGED)}
 
 
 def drawn_rows(

@@ -1,0 +1,167 @@
+"""What of a map is seen token by token: how bright the diagonal, the marked columns, the sentences and the rest are.
+
+A picture of one size blurs this in long inputs. A shade is the root of a weight over that of the map's brightest cells, as
+maps are shown to those who label them. Only the rows of tokens that are not special are looked at.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headscope.probes.patterns.resampling import CLS, PUNCTUATION, SEP, TINY
+
+BRIGHTEST = 0.002  # of the cells: those have the shade 1
+BAND = 2  # tokens to either side that count as the diagonal
+LEVELS = (0.25, 0.4, 0.6)  # shades: can be found, is seen at a glance, is bright
+SOFT = 0.05
+PROFILE = 6
+MEASURES = 69
+Mean = Callable[[Tensor], Tensor]  # over the rows of a map
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which tokens are which; those without a width are behind all others."""
+
+    token_class: Int[Tensor, "batch token"]
+    there: Bool[Tensor, "batch token"]
+
+    @cached_property
+    def special(self) -> Bool[Tensor, "batch token"]:
+        return ((self.token_class == CLS) | (self.token_class == SEP)) & self.there
+
+    @cached_property
+    def punctuation(self) -> Bool[Tensor, "batch token"]:
+        return (self.token_class == PUNCTUATION) & self.there
+
+    @cached_property
+    def rows(self) -> Bool[Tensor, "batch token"]:
+        """Tokens that are not special."""
+        return self.there & ~self.special
+
+    @cached_property
+    def words(self) -> Bool[Tensor, "batch token"]:
+        """Neither special nor punctuation."""
+        return self.rows & ~self.punctuation
+
+    @cached_property
+    def distance(self) -> Int[Tensor, "token token"]:
+        place = torch.arange(self.there.shape[1], device=self.there.device)
+        return (place[:, None] - place).abs()
+
+    @cached_property
+    def second(self) -> Bool[Tensor, "batch token"]:
+        """Tokens of the second sentence."""
+        return ((self.token_class == SEP).cumsum(1) > 0) & self.rows
+
+    def cells(self, same: bool) -> Bool[Tensor, "batch query key"]:
+        """Of two tokens of one sentence that are not next to each other, or of both sentences of a pair."""
+        both = self.rows[:, :, None] & self.rows[:, None] & self.second.any(1)[:, None, None]
+        alike = self.second[:, :, None] == self.second[:, None]
+        return both & alike & (self.distance > BAND) if same else both & ~alike
+
+
+def shades(
+    maps: Float[Tensor, "batch map query key"], there: Bool[Tensor, "batch token"]
+) -> tuple[Float[Tensor, "batch map query key"], Float[Tensor, "batch map"]]:
+    """Roots of the weights over the map's own scale, at most 1, and that scale: the root that few cells exceed."""
+    roots = maps.clamp(min=0).sqrt() * (there[:, None, :, None] & there[:, None, None])
+    counts = there.sum(1) ** 2
+    rank = BRIGHTEST * (counts - 1).clamp(min=0)  # from the brightest; between two cells, of both
+    cells = roots.shape[2] * roots.shape[3]  # with padding, which is not bright
+    top = roots.flatten(2).topk(min(cells, int(BRIGHTEST * cells) + 2)).values
+    low = rank.floor().long()[:, None, None].expand(-1, maps.shape[1], 1)
+    upper, lower = top.gather(2, low), top.gather(2, (low + 1).clamp(max=top.shape[2] - 1))
+    scale = torch.lerp(upper, lower, (rank - rank.floor())[:, None, None]).squeeze(2).clamp(min=TINY)
+    return (roots / scale[..., None, None]).clamp(max=1), scale
+
+
+def sheared(values: Float[Tensor, "batch map query key"], reach: int) -> Float[Tensor, "batch map query offset"]:
+    """What each token gives to those from `reach` before it to `reach - 1` after it; the diagonal is a column."""
+    padded = torch.nn.functional.pad(values, (reach, reach))
+    batch, maps, queries, keys = padded.shape
+    strides = (maps * queries * keys, queries * keys, keys + 1, 1)
+    return padded.as_strided((batch, maps, queries, 2 * reach), strides)
+
+
+def row_measures(
+    shade: Float[Tensor, "batch map query key"],
+    scale: Float[Tensor, "batch map"],
+    band: Float[Tensor, "batch map query offset"],
+    axes: Axes,
+) -> Float[Tensor, "batch map measure"]:
+    """The measures of each map: of rows, columns and sentences; `band` is sheared, of tokens that are not special."""
+    count = axes.rows.sum(1).clamp(min=1)[:, None]
+
+    def mean(values: Float[Tensor, "batch map query"]) -> Float[Tensor, "batch map"]:
+        return (values * axes.rows[:, None]).sum(-1) / count
+
+    def brightest(columns: Bool[Tensor, "batch token"], beyond: int) -> Float[Tensor, "batch map query"]:
+        cells = columns[:, None] & (axes.distance > beyond)
+        return (shade * cells[:, None]).amax(-1)
+
+    middle = band.shape[-1] // 2
+    near, beside = band[..., middle - 1 : middle + 2].amax(-1), _beside(band, middle)
+    special, stops, far = brightest(axes.special, -1), brightest(axes.punctuation, 1), brightest(axes.words, BAND)
+    vertical = torch.maximum(special, stops)
+    values = [share for one in (near, vertical, special, far, beside) for share in _levels(one, mean)]
+    pairs = ((vertical, far), (special, far), (near, far), (near, vertical), (near, beside), (vertical, beside))
+    values += [mean(_above(one - factor * other)) for one, other in pairs for factor in (1.0, 0.7)]
+    values += [mean(band[..., middle + offset]) for offset in range(-PROFILE, PROFILE + 1)]
+    weight = (scale**2)[..., None]
+    values += [mean((band[..., middle - n : middle + n + 1] ** 2).sum(-1) * weight) for n in (1, 2, 5)]
+    values += [*_columns(shade, axes, count), *_sentences(shade, axes)]
+    length = axes.there.sum(1)[:, None].expand_as(scale)
+    total = axes.there.sum(1).clamp(min=1)[:, None] ** 2
+    values += [scale, shade.sum((-1, -2)) / total, (shade > LEVELS[0]).sum((-1, -2)) / total, length.float().log() / 5]
+    return torch.stack(values, -1)
+
+
+def _above(values: Tensor) -> Tensor:
+    """1 where a shade is more than zero, softly."""
+    return torch.sigmoid(values / SOFT)
+
+
+def _levels(shade: Float[Tensor, "batch map query"], mean: Mean) -> list[Float[Tensor, "batch map"]]:
+    """The mean over rows, and the share of rows above each level."""
+    return [mean(shade), *(mean(_above(shade - level)) for level in LEVELS)]
+
+
+def _beside(band: Float[Tensor, "batch map query offset"], middle: int) -> Float[Tensor, "batch map query"]:
+    """The mean just outside of the diagonal: high in a wide band."""
+    left, right = band[..., middle - PROFILE : middle - BAND], band[..., middle + BAND + 1 : middle + PROFILE + 1]
+    return torch.cat([left, right], -1).mean(-1)
+
+
+def _columns(
+    shade: Float[Tensor, "batch map query key"], axes: Axes, count: Int[Tensor, "batch 1"]
+) -> list[Float[Tensor, "batch map"]]:
+    """The mean shade of the brightest columns of special tokens, of punctuation and of words."""
+    means = (axes.rows[:, None, None].to(shade.dtype) @ shade).squeeze(2) / count[..., None]
+    special = (means * axes.special[:, None]).topk(min(2, means.shape[2])).values
+    words = (means * axes.words[:, None]).topk(min(2, means.shape[2])).values
+    stops = (means * axes.punctuation[:, None]).amax(-1)
+    marked = torch.maximum(special[..., 0], stops)
+    return [special[..., 0], special[..., -1], stops, words[..., 0], words[..., -1], marked - words[..., 0]]
+
+
+def _sentences(shade: Float[Tensor, "batch map query key"], axes: Axes) -> list[Float[Tensor, "batch map"]]:
+    """The shade inside the sentences of a pair and across, everywhere and near the boundary; zero for a single one."""
+    seen = _above(shade - LEVELS[0])
+    close = (axes.distance <= 2 * PROFILE) & (axes.distance > BAND)
+    values = []
+    for picture, limit in ((shade, None), (seen, None), (shade, close)):
+        inside, across = (axes.cells(same) if limit is None else axes.cells(same) & limit for same in (True, False))
+        one, other = _mean_of(picture, inside), _mean_of(picture, across)
+        values += [one, other, one - other]
+    pair = axes.second.any(1).to(shade.dtype)[:, None].expand(shade.shape[:2])
+    return [*values, values[0] / (values[0] + values[1]).clamp(min=TINY), pair]
+
+
+def _mean_of(shade: Float[Tensor, "batch map query key"], cells: Bool[Tensor, "batch query key"]) -> Float[Tensor, "batch map"]:
+    wanted = cells.flatten(1).to(shade.dtype)[..., None]
+    return (shade.flatten(2) @ wanted).squeeze(2) / wanted.sum(1).clamp(min=1)
