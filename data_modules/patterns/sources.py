@@ -19,6 +19,7 @@ from headscope.data_modules.patterns.votes import VotedMap, read_votes
 from headscope.errors import InputError
 
 MAPS_FILE = "maps.safetensors"
+PACKAGED = Path(__file__).parents[1] / "samples" / "patterns" / "votes.csv"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def stored_maps(file: Path) -> list[StoredMap]:
 
 
 class ComputedSource(MapSource):
-    """A table of names, whose maps are computed again from their encoders and inputs."""
+    """A table of names, whose maps are computed again from their encoders and inputs, or are those of the packaged set."""
 
     def __init__(self, table: Path, encoders: Mapping[str, FrozenEncoder], folder: str | None) -> None:
         self.table, self.encoders, self.folder, self.files = table, encoders, folder, [table]
@@ -123,11 +124,22 @@ class ComputedSource(MapSource):
         return label_pairs(self.all_rows)
 
     def examples(self, device: torch.device) -> list[MapExample]:
+        if stored := packaged_maps({row.map for row in self.rows}):
+            maps = [(stored[row.map], row) for row in self.rows]
+            return [MapExample(one.weights, one.token_class, CLASSES.index(row.label), row.map) for one, row in maps]
         named = {row.map.encoder for row in self.rows}
         encoders = EncoderSet({name: encoder for name, encoder in self.encoders.items() if name in named})
         names = tuple(row.map for row in self.rows)
         computed = computed_maps(names, encoders, self.folder, device, str(self.table))
         return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in self.rows]
+
+
+def packaged_maps(names: set[MapName]) -> dict[MapName, StoredMap]:
+    """The maps of the packaged set where all of these are of it, as the labelling page shows them; else none."""
+    rows = read_votes(PACKAGED)
+    if not names <= {row.map for row in rows}:
+        return {}
+    return {row.map: one for row, one in zip(rows, stored_maps(PACKAGED.with_name(MAPS_FILE)), strict=True)}
 
 
 class EncoderSet(dict[str, FrozenEncoder]):

@@ -40,6 +40,22 @@ def vote_rows(votes: Sequence[Sequence[str]], classes: Sequence[str]) -> list[Ro
     ]
 
 
+def kappa_rows(votes: Sequence[Sequence[str]], classes: Sequence[str]) -> list[Row]:
+    """Kappa of every pair of labellers, of all classes together and of each against the rest."""
+    whole = [one[:LABELLERS] for one in votes if len(one) >= LABELLERS]
+    if not whole:
+        return []
+    numbers = torch.tensor([[classes.index(name) for name in one] for one in whole])
+    return [
+        {
+            "labellers": f"{a + 1} and {b + 1}",
+            "all": kappa(numbers[:, a], numbers[:, b], len(classes)),
+            **{name: class_kappa(numbers[:, [a, b]], n) for n, name in enumerate(classes)},
+        }
+        for a, b in combinations(range(LABELLERS), 2)
+    ]
+
+
 def kappa(first: Int[Tensor, "map"], second: Int[Tensor, "map"], classes: int) -> float | None:
     """Cohen's kappa; None where both gave one and the same class to all."""
     value = float(cohen_kappa(first, second, task="multiclass", num_classes=classes))
@@ -49,7 +65,7 @@ def kappa(first: Int[Tensor, "map"], second: Int[Tensor, "map"], classes: int) -
 def class_kappa(numbers: Int[Tensor, "map labeller"], name: int) -> float | None:
     """The mean kappa of all pairs for one class against the rest."""
     is_it = (numbers == name).long()
-    values = [kappa(is_it[:, a], is_it[:, b], 2) for a, b in combinations(range(LABELLERS), 2)]
+    values = [kappa(is_it[:, a], is_it[:, b], 2) for a, b in combinations(range(numbers.shape[1]), 2)]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 

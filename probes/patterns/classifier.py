@@ -10,7 +10,7 @@ from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, given
 from headscope.probes.base import Probe
-from headscope.probes.patterns.agreement import vote_rows
+from headscope.probes.patterns.agreement import kappa_rows, vote_rows
 from headscope.probes.patterns.examples import example_rows
 from headscope.probes.patterns.scores import (
     Predictions,
@@ -60,6 +60,7 @@ class PatternClassifier(Probe):
             "confusion": confusion_rows(logits, labels, self.classes),
             "reliability": reliability_rows(logits, labels, temperature),
             "agreement": self.agreement,
+            "kappas": kappa_rows(self.patterns.votes, self.classes),
         }
         if self.trainer.testing:
             names = [self.names[index] for index in indices.tolist()]

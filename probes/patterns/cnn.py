@@ -28,14 +28,14 @@ class PatternCNN(PatternClassifier):
         self,
         facts: Facts,
         lr: float = 0.003,
-        weight_decay: float = 0.01,
+        weight_decay: float = 0.02,
         size: int = 32,
         channels: Sequence[int] = (12, 16, 16, 24, 24, 32, 32, 32),
         axes: bool = True,
-        dropout: float = 0.2,
+        dropout: float = 0.3,
         balance: float = 0.5,
-        smoothing: float = 0.05,
-        relabel: float = 0.3,
+        smoothing: float = 0.0,
+        relabel: float = 0.0,
         temperature: float = 1.0,
         augmentation: Mapping[str, float] | None = None,
         seed: int = 0,
@@ -57,7 +57,9 @@ class PatternCNN(PatternClassifier):
 
     def loss(self, batch: AttentionBatch) -> Tensor:
         classes = batch.gold["token_class"]
-        maps, votes = relabelled(batch.flat_maps(), classes, batch.gold["votes"], self.relabel)
+        maps, votes = batch.flat_maps(), batch.gold["votes"]
+        if self.relabel:
+            maps, votes = relabelled(maps, classes, votes, self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         maps, classes, widths = without_gaps(maps, classes, widths)
         logits = self.net(maps, widths > 0, classes, widths).squeeze(1)

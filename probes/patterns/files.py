@@ -16,7 +16,8 @@ from headscope.errors import InputError
 from headscope.files import local_path, parse_json, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
-FORMAT = "headscope pattern network"
+FORMAT = "headscope pattern network 2"
+BEFORE = "headscope pattern network"  # saw other pictures
 CHECKSUM = "weights_sha256"
 FILE = "pattern_cnn.safetensors"
 PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
@@ -63,6 +64,8 @@ def read_network(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, OSError) as error:
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.") from error
+    if about.get("format") == BEFORE:
+        raise InputError(f"{file}: is a network of an earlier version; experiment=pattern_cnn trains a new one.")
     if about.get("format") != FORMAT or about["classes"] != list(CLASSES):
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.")
     if about.get(CHECKSUM, written := tensors_sha256(tensors)) != written:

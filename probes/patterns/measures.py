@@ -162,6 +162,8 @@ def _sentences(shade: Float[Tensor, "batch map query key"], axes: Axes) -> list[
     return [*values, values[0] / (values[0] + values[1]).clamp(min=TINY), pair]
 
 
-def _mean_of(shade: Float[Tensor, "batch map query key"], cells: Bool[Tensor, "batch query key"]) -> Float[Tensor, "batch map"]:
+def _mean_of(
+    shade: Float[Tensor, "batch map query key"], cells: Bool[Tensor, "batch query key"]
+) -> Float[Tensor, "batch map"]:
     wanted = cells.flatten(1).to(shade.dtype)[..., None]
     return (shade.flatten(2) @ wanted).squeeze(2) / wanted.sum(1).clamp(min=1)

@@ -13,7 +13,24 @@ from headscope.probes.patterns.resampling import TINY, column_kinds, even_widths
 
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
 KERNEL = 3
-WIDTH = 48  # of the layer that sees the measures
+WIDTH = 64  # of the layers that see the measures
+BLUR = 0.1  # of a measure's deviation, added while learning
+
+
+class Measured(nn.Module):
+    """What is made of the measures of a map, each on the scale of its deviation among those that were learnt from."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.standard = nn.BatchNorm1d(MEASURES, affine=False)
+        self.first, self.second = nn.Linear(MEASURES, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, measures: Float[Tensor, "map measure"]) -> Float[Tensor, "map feature"]:
+        scaled = self.standard(measures)
+        if self.training:
+            scaled = scaled + BLUR * torch.randn_like(scaled)
+        return self.second(self.dropout(self.first(scaled).relu())).relu()
 
 
 class PatternNet(nn.Module):
@@ -42,9 +59,8 @@ class PatternNet(nn.Module):
         pairs = zip(inputs, channels, STRIDES, strict=True)
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, KERNEL, stride, 1, bias=True) for a, b, stride in pairs)
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) if norm else nn.Identity() for width in channels)
-        self.standard = nn.BatchNorm1d(MEASURES, affine=False) if axes else None
-        self.measured = nn.Linear(MEASURES, WIDTH) if axes else None
         self.dropout = nn.Dropout(dropout)
+        self.measured = Measured(dropout) if axes else None
         self.output = nn.Linear(2 * channels[-1] + WIDTH * axes, classes)
         self.register_buffer("temperature", torch.ones(()))
 
@@ -60,16 +76,15 @@ class PatternNet(nn.Module):
         pictures = resampled(maps, widths, self.size, column_kinds(token_class) if self.axes else None)
         pictures = pictures.clamp(min=0).sqrt()
         pictures = pictures / pictures.amax((2, 3, 4), keepdim=True).clamp(min=TINY)
-        if not self.axes:
+        if self.measured is None:
             return self.output(self.dropout(self._convolved(pictures, None))).unflatten(0, maps.shape[:2])
-        around = Axes(token_class, real)
+        axes = Axes(token_class, real)
         shade, scale = shades(maps, real)
-        band = sheared(shade * around.rows[:, None, None], self.size // 2)
+        band = sheared(shade * axes.rows[:, None, None], self.size // 2)
         along = (overlaps(widths, self.size) * self.size)[:, None] @ band
-        hidden = self._convolved(
-            torch.cat([pictures, along[:, :, None]], 2), sentence_pictures(token_class, widths, self.size)
-        )
-        seen = self.measured(self.standard(row_measures(shade, scale, band, around).flatten(0, 1))).relu()
+        pictures = torch.cat([pictures, along[:, :, None]], 2)
+        hidden = self._convolved(pictures, sentence_pictures(token_class, widths, self.size))
+        seen = self.measured(row_measures(shade, scale, band, axes).flatten(0, 1))
         return self.output(self.dropout(torch.cat([hidden, seen], 1))).unflatten(0, maps.shape[:2])
 
     def _convolved(self, pictures: Tensor, sentences: Tensor | None) -> Tensor:
@@ -107,7 +122,6 @@ class PatternNet(nn.Module):
             plain.convolutions[index].load_state_dict(fused.state_dict())
         plain.output.load_state_dict(self.output.state_dict())
         if plain.measured is not None and self.measured is not None:
-            plain.standard.load_state_dict(self.standard.state_dict())
             plain.measured.load_state_dict(self.measured.state_dict())
         plain.temperature.copy_(self.temperature)
         return plain.requires_grad_(False)

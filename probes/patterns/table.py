@@ -81,6 +81,7 @@ def joined_folds(
             "confusion": confusion_rows(logits, labels, CLASSES),
             "reliability": reliability_rows(calibrated, labels),
             "agreement": agreement,
+            "kappas": [row for part in parts[:1] for row in part.results.tables.get("kappas", [])],
             "predictions": said,
         },
         drawings={"examples": surest([one for part in said_by for one in part.results.drawings.get("examples", [])])},
@@ -104,8 +105,7 @@ def seed_rows(network: str, seeds: Sequence[Sequence[Fold]]) -> list[Row]:
     spread = {"mean of folds": float(scores.mean()), "deviation": float(scores.std()), "folds": len(scores)}
     # The rows of one fold are the same maps in the same order, whatever the seed.
     together = [
-        (torch.stack([logits.log_softmax(1) for logits, _ in same]).mean(0), same[0][1])
-        for same in zip(*seeds, strict=True)
+        (torch.stack([logits.log_softmax(1) for logits, _ in same]).mean(0), same[0][1]) for same in zip(*seeds, strict=True)
     ]
     return [
         {**each[0], "row": f"{network}, mean of {len(seeds)} seeds", **mean, **spread},

@@ -19,9 +19,10 @@ from headscope.data_modules.patterns.folds import (
 )
 from headscope.data_modules.patterns.labels import CLASSES, Label, MapName, write_labels
 from headscope.data_modules.patterns.maps import pattern_maps
-from headscope.data_modules.patterns.stored import write_maps
+from headscope.data_modules.patterns.sources import MAPS_FILE, PACKAGED
+from headscope.data_modules.patterns.stored import read_maps, write_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
-from headscope.data_modules.patterns.votes import VotedMap, write_votes
+from headscope.data_modules.patterns.votes import VotedMap, read_votes, write_votes
 from headscope.errors import ConfigError, InputError
 
 
@@ -144,6 +145,17 @@ def test_batches_hold_the_maps_of_the_encoder_and_their_labels(table, ready):
             assert batch.gold["votes"][n].tolist() == [float(label == rows[place].label) for label in CLASSES]
             seen += 1
     assert seen == len(rows) > 0
+
+
+def test_labels_of_packaged_maps_need_no_encoder(tmp_path):
+    packaged = read_votes(PACKAGED)
+    maps, chosen = read_maps(PACKAGED.with_name(MAPS_FILE)), [1700, 3, 900, 401, 77, 1234]
+    write_labels(tmp_path / "mine.csv", [Label(packaged[n].map, "block") for n in chosen])
+    found = PatternDataModule(str(tmp_path / "mine.csv"), {}, fold=None).read_splits()["train"].items
+    assert [item.label for item in found] == [CLASSES.index("block")] * 6
+    for item, number in zip(found, chosen, strict=True):
+        assert item.name == packaged[number].map
+        np.testing.assert_array_equal(item.weights, maps[number].weights)
 
 
 def test_facts_and_source_count_what_is_learnt_from(table):

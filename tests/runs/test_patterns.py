@@ -51,9 +51,9 @@ def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
     assert out.splitlines()[-1] == str(folder / "results.json")
     results = results_of(folder)
     rows = {row["row"]: row for row in results["tables"]["summary"]}
-    assert list(rows) == ["CNN", "rules", "synthetic only", "published"]
+    assert list(rows) == ["CNN", "rules", "published"]
     assert rows["published"]["f1 of all folds"] == 0.86
-    assert (rows["CNN"]["folds"], rows["rules"]["folds"], rows["synthetic only"]["folds"]) == (5, 5, 1)
+    assert (rows["CNN"]["folds"], rows["rules"]["folds"]) == (5, 5)
     assert sum(row[name] for row in results["tables"]["confusion"] for name in CLASSES) == 20
     assert results["metrics"]["kappa of two passes"] == pytest.approx(1)
     assert {"confusion", "reliability"} <= {file.stem for file in (folder / "figures").glob("*.png")}
@@ -61,7 +61,6 @@ def test_cross_validation_ends_in_tables_figures_and_a_network(table, tmp_path):
     assert float(net.temperature) == pytest.approx(results["metrics"]["temperature"])
     one = results_of(folder / "3_CNN")
     assert one["provenance"]["examples"] == {"train": 26, "test": 4}
-    assert results_of(folder / "synthetic_only")["provenance"]["examples"] == {"train": 1000, "test": 20}
     assert results_of(folder / "final")["provenance"]["examples"] == {"train": 30}
     written = (folder / "model" / "pattern_cnn.safetensors").stat().st_mtime_ns
     status, _, errors = train("experiment=pattern_cnn", f"data.labels={table}", *SHORT, f"run_dir={folder}", "resume=true")

@@ -3,7 +3,7 @@ import torch
 
 from headscope.data_modules.patterns.labels import CLASSES
 from headscope.probes.patterns.abstention import abstention_rows, confidence_for_risk
-from headscope.probes.patterns.agreement import vote_rows
+from headscope.probes.patterns.agreement import kappa_rows, vote_rows
 from headscope.probes.patterns.table import share_rows, transfer_row
 
 
@@ -35,6 +35,9 @@ def test_agreement_of_three_is_that_of_plain_loops():
     pairs = ((0, 1), (0, 2), (1, 2))
     per_class = [plain_kappa(*([name == "block" for name in columns[n]] for n in pair)) for pair in pairs]
     assert rows["kappa of block"] == pytest.approx(sum(per_class) / 3, abs=1e-5)
+    for row, (a, b), block in zip(kappa_rows(votes, CLASSES), pairs, per_class, strict=True):
+        assert (row["labellers"], row["block"]) == (f"{a + 1} and {b + 1}", pytest.approx(block, abs=1e-5))
+        assert row["all"] == pytest.approx(plain_kappa(columns[a], columns[b]), abs=1e-5)
     scores = []
     for one, a, b in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
         agreed = [vote for vote in votes if vote[a] == vote[b]]
