@@ -34,7 +34,9 @@ def augmented(
         stretch * _amount(maps)[:, 0, 0] * torch.randn_like(real, dtype=maps.dtype)
     )
     exponent = torch.exp(strength * (2 * _amount(maps) - 1))
-    changed = maps.clamp(min=TINY) ** exponent * torch.exp(noise * _amount(maps) * torch.randn_like(maps))
+    changed = maps.clamp(min=TINY) ** exponent
+    if noise:
+        changed = changed * torch.exp(noise * _amount(maps) * torch.randn_like(maps))
     changed = changed * (widths > 0)[:, None, None]
     return changed / changed.sum(-1, keepdim=True).clamp(min=TINY), widths
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from headscope.probes.patterns.measures import MEASURES, Axes, row_measures, shades, sheared
+from headscope.probes.patterns.measures import MEASURES, PROFILE, Axes, row_measures, shades, sheared
 from headscope.probes.patterns.resampling import TINY, column_kinds, even_widths, overlaps, resampled, sentence_pictures
 
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
@@ -80,8 +80,10 @@ class PatternNet(nn.Module):
             return self.output(self.dropout(self._convolved(pictures, None))).unflatten(0, maps.shape[:2])
         axes = Axes(token_class, real)
         shade, scale = shades(maps, real)
-        band = sheared(shade * axes.rows[:, None, None], self.size // 2)
-        along = (overlaps(widths, self.size) * self.size)[:, None] @ band
+        reach = max(PROFILE + 1, -(-self.size // 2))
+        band = sheared(shade * axes.rows[:, None, None], reach)
+        start = reach - self.size // 2
+        along = (overlaps(widths, self.size) * self.size)[:, None] @ band[..., start : start + self.size]
         pictures = torch.cat([pictures, along[:, :, None]], 2)
         hidden = self._convolved(pictures, sentence_pictures(token_class, widths, self.size))
         seen = self.measured(row_measures(shade, scale, band, axes).flatten(0, 1))

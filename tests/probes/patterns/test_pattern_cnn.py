@@ -116,6 +116,9 @@ def test_files_that_hold_no_network(tmp_path):
     for name in ("text", "other"):
         with pytest.raises(InputError, match=f"{name}.safetensors: expected a network of experiment=pattern_cnn, found"):
             load_pattern_cnn(tmp_path / f"{name}.safetensors")
+    save_file({"a": torch.zeros(2)}, tmp_path / "old.safetensors", {"format": '"headscope pattern network"'})
+    with pytest.raises(InputError, match="is a network of an earlier version; experiment=pattern_cnn trains a new one."):
+        load_pattern_cnn(tmp_path / "old.safetensors")
     with pytest.raises(InputError, match="no such file; experiment=pattern_cnn trains a network"):
         load_pattern_cnn(tmp_path / "none.safetensors")
 

@@ -134,6 +134,25 @@ def test_joined_folds_pool_all_maps_and_calibrate_each_fold_by_the_others(classi
     assert joined.notes == {"summary": []}
 
 
+def test_seeds_are_averaged_and_heard_together(classified):
+    logits, labels = classified
+    other = logits.roll(1, dims=1) * 0.5 + logits
+    folds, gold = [slice(0, 60), slice(60, None)], labels.numpy()
+    parts = [part(row, n, one[fold], labels[fold]) for row, one in (("CNN", logits), ("CNN, seed 1", other))
+             for n, fold in enumerate(folds)]  # fmt: skip
+    joined = joined_folds(parts, network="CNN", seeds=["CNN", "CNN, seed 1"])
+    rows = {row["row"]: row for row in joined.tables["summary"]}
+    found = [one.argmax(1).numpy() for one in (logits, other)]
+    mean, together = rows["CNN, mean of 2 seeds"], rows["CNN, 2 seeds together"]
+    assert mean["f1 of all folds"] == pytest.approx(np.mean([f1_score(gold, one, average="macro") for one in found]))
+    each = [f1_score(gold[fold], one[fold], average="macro") for one in found for fold in folds]
+    assert (mean["mean of folds"], mean["deviation"], mean["folds"]) == pytest.approx(
+        (np.mean(each), np.std(each, ddof=1), 4)
+    )
+    likely = (logits.softmax(1).log() + other.softmax(1).log()).argmax(1).numpy()
+    assert together["f1 of all folds"] == pytest.approx(f1_score(gold, likely, average="macro"))
+
+
 def test_a_classifier_that_knows_one_class_is_named(classified):
     logits, labels = classified
     alike = torch.eye(5)[2].expand(MAPS, 5)
