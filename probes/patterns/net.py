@@ -14,6 +14,7 @@ from headscope.probes.patterns.resampling import TINY, column_kinds, even_widths
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
 KERNEL = 3
 WIDTH = 64  # of the layers that see the measures
+CELLS = 2**22  # of maps that are looked at together
 BLUR = 0.1  # of a measure's deviation, added while learning
 
 
@@ -112,8 +113,10 @@ class PatternNet(nn.Module):
         real: Bool[Tensor, "batch token"],
         token_class: Int[Tensor, "batch token"],
     ) -> Float[Tensor, "batch map class"]:
-        """How sure it is of each class, as calibrated."""
-        return (self(maps, real, token_class) / self.temperature).softmax(-1)
+        """How sure it is of each class, as calibrated; some maps at a time, since shades are as large as maps."""
+        together = max(1, CELLS // (maps.shape[0] * maps.shape[2] * maps.shape[3]))
+        logits = torch.cat([self(some, real, token_class) for some in maps.split(together, 1)], 1)
+        return (logits / self.temperature).softmax(-1)
 
     def without_norms(self) -> "PatternNet":
         """The same function in eval mode, with each normalisation inside the convolution before it."""
