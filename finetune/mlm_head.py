@@ -43,6 +43,7 @@ class MaskedHead(pl.LightningModule):
 
     def on_fit_start(self) -> None:
         split = cast(Any, self.trainer).datamodule.read_splits()["train"]
+        self.counts.zero_()  # those of the checkpoint, where a run goes on
         for item in split.items:
             labels = item.model_inputs["labels"]
             ids = np.where(labels == IGNORE, item.input_ids, labels)
@@ -56,6 +57,8 @@ class MaskedHead(pl.LightningModule):
 
     def _kept_states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
         index, asked = batch.input_index.tolist(), (batch.encoder_inputs["labels"] != IGNORE).sum(1).tolist()
+        if not any(asked):  # of a process that has no input of its own, and must not keep that for the input's states
+            return self.states(batch)
         if any(one not in self.kept for one in index):
             self.kept |= dict(zip(index, self.states(batch).split(asked), strict=True))
         return torch.cat([self.kept[one] for one in index])
