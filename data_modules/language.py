@@ -26,7 +26,8 @@ class LanguageDataModule(AttentionDataModule):
     `masked`: a seeded share of the tokens is hidden behind the mask token and asked for; `causal`: every token but special
     ones is asked for where the token before it stands; `auto`: masked where the tokenizer has a mask token. `held_out_share`
     is the share of articles that is for the test alone, and as large a one for validation; without it all are for the test.
-    With `train`, the articles of `test` are all for the test.
+    With `train`, the articles of `test` are all for the test. Training segments are read `masks` times, each time with
+    other tokens masked.
     """
 
     units = "tokens"
@@ -40,17 +41,20 @@ class LanguageDataModule(AttentionDataModule):
         objective: str = "auto",
         limit: int | None = 1000,
         mask_share: float = 0.15,
+        masks: int = 1,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
+        if not isinstance(masks, int) or masks < 1:
+            raise ConfigError(f"data.masks={masks}: expected a whole number from 1.")
         require_choice("data.objective", objective, OBJECTIVES)
         for key, share in (("mask_share", mask_share), ("held_out_share", held_out_share)):
             if share is not None and not 0 < share < 1:
                 raise ConfigError(f"data.{key}={share}: expected a share between 0 and 1.")
         self.test, self.train = Path(test) if test else SAMPLE, Path(train) if train else None
         self.held_out_share, self.mask_share = held_out_share, mask_share
-        self.objective, self.limit = objective, limit
+        self.objective, self.limit, self.masks = objective, limit, masks
         self.short_articles = 0
 
     def files(self) -> list[Path]:
@@ -63,7 +67,8 @@ class LanguageDataModule(AttentionDataModule):
             self.short_articles += sum(len(article.paragraphs) < 2 for article in articles)
             if not pairs:
                 raise DataError(f"{self.test}: expected articles of two or more paragraphs for {name}, found none.")
-            found[name] = [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed)]
+            times = self.masks if name == "train" else 1  # which tokens are masked is drawn by an example's index
+            found[name] = [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed) * times]
         return found
 
     def _parts(self) -> Parts:

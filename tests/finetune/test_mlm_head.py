@@ -83,6 +83,16 @@ def test_a_run_that_goes_on_counts_the_words_once(text):
     assert counts.sum() == sum(len(item.input_ids) for item in data.read_splits()["train"].items)
 
 
+def test_a_text_that_is_masked_in_several_ways_counts_once(text):
+    once, often = text(limit=3), text(limit=3, masks=3)
+    (module, _), (other, _) = trained(once, 1), trained(often, 1)
+    assert torch.equal(module.counts, other.counts)
+    items = often.read_splits()["train"].items
+    assert len(items) == 3 * len(once.read_splits()["train"].items)
+    assert len({item.input_ids.tobytes() for item in items[::3]}) == 3  # of the same segment
+    assert [len(often.read_splits()[part].items) for part in ("val", "test")] == [3, 3]
+
+
 def test_an_input_without_masked_words_is_not_remembered(text, ready):
     """What a process gets that has none of its own: it takes part in the step, learns nothing, and keeps nothing."""
     data = ready(text(limit=4))
@@ -90,14 +100,14 @@ def test_an_input_without_masked_words_is_not_remembered(text, ready):
     batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
     labels = batch.inputs["labels"].clone()
     batch.inputs["labels"] = torch.full_like(labels, IGNORE)
-    loss = head_logits(module.model, module._kept_states(batch)).sum()
+    loss = head_logits(module.model, module._kept_states(batch, "train")).sum()
     assert (float(loss), module.kept) == (0.0, {})
     loss.backward()
     learnt = [parameter for parameter in module.model.parameters() if parameter.requires_grad]
     assert learnt and all(parameter.grad is not None and not parameter.grad.any() for parameter in learnt)
     batch.inputs["labels"] = labels
-    assert torch.equal(module._kept_states(batch), module.states(batch))
-    assert torch.equal(module._kept_states(batch), module.states(batch))
+    for _ in range(2):  # computed, then remembered
+        assert torch.equal(module._kept_states(batch, "train"), module.states(batch))
 
 
 @pytest.mark.parametrize("arch", ["bert", "roberta", "distilbert", "mpnet"])
