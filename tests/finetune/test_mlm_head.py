@@ -65,6 +65,7 @@ def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_ar
     assert {f"test/{name}": value for name, value in expected.items()} == pytest.approx(scores, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_head_learns_the_masked_words_by_heart(text):
     data = text(limit=4)
     data.read_examples()["test"] = data.read_examples()["val"] = data.read_examples()["train"]
@@ -75,10 +76,10 @@ def test_a_head_learns_the_masked_words_by_heart(text):
 
 def test_a_run_that_goes_on_counts_the_words_once(text):
     data = text(limit=4)
-    module, first = trained(data, 1)
+    module, _ = trained(data, 1)
     counts = module.counts.clone()
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
-    pl.Trainer(accelerator="cpu", max_epochs=1, num_sanity_val_steps=0, **quiet).fit(module, datamodule=data)
+    pl.Trainer(accelerator="cpu", max_epochs=1, limit_val_batches=0, **quiet).fit(module, datamodule=data)
     assert torch.equal(module.counts, counts)
     assert counts.sum() == sum(len(item.input_ids) for item in data.read_splits()["train"].items)
 
