@@ -70,7 +70,8 @@ class MaskedHead(pl.LightningModule):
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         labels = asked_words(batch)
         logits = head_logits(self.model, self._kept_states(batch, "train"))
-        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), torch.tensor(len(labels)))
+        count = torch.tensor(len(labels), device=labels.device)
+        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), count)
         self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
         return loss
 
