@@ -1,0 +1,164 @@
+"""Runs every experiment on the packaged samples and keeps what its page shows: `python -m docs.generate.samples FOLDER`.
+
+FOLDER keeps the runs, so that a second call goes on where the first stopped. What is kept of a run are the end of its
+output, one figure and what its per-head quantities are called; nothing of it is evidence of anything.
+"""
+
+import argparse
+import io
+import json
+import os
+import shlex
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from docs.generate.experiments import SAMPLES, names
+from headscope.contracts import RunResults
+from headscope.reports.results import finished_results
+from headscope.reports.terminal import show
+from tests.commands import PROJECT, Command
+
+MOST_BYTES = 60_000
+WIDTHS = (1100, 900, 760, 640)  # of a figure in pixels, the first that is small enough
+COLOURS = 64
+COLUMNS = 110  # of the terminal
+TERMINAL = {"TERM": "dumb", "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "LINES": "50", "HF_HUB_OFFLINE": "1"}
+TUNED = "outputs/kovaleva_table1/mrpc_pre-trained/model"
+MLM = "outputs/mlm_head/model"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is added to a command so that it runs on the sample; or the run inside another that is the same. Its figure."""
+
+    figure: str | None
+    overrides: tuple[str, ...] = ()
+    inside: str | None = None
+
+
+RUNS = {
+    "clark_surface": Sample("surface_attention"),
+    "mlm_head": Sample(None),
+    "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
+    "clark_relations": Sample("relation_chart"),
+    "clark_coreference": Sample("coreference"),
+    "clark_clusters": Sample("clusters"),
+    "clark_all_surface": Sample("surface_entropy"),
+    "clark_table3": Sample("rows"),
+    "clark_probe_words": Sample("attachment", inside="clark_table3/clark_probe_words"),
+    "clark_probe_attention": Sample("heads_probe", inside="clark_table3/clark_probe_attention"),
+    "clark_probe_distances": Sample("attachment", inside="clark_table3/clark_probe_distances"),
+    "clark_probe_random": Sample("attachment", inside="clark_table3/clark_probe_random"),
+    "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
+    "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
+    "structural_probe_layers": Sample(None, ("layers=[2,4]",)),
+    "kovaleva_table1": Sample("starts", ("tasks=[mrpc,rte]",)),
+    "kovaleva_glue": Sample(None, inside="kovaleva_table1/mrpc_pre-trained"),
+    "kovaleva_disable_heads": Sample("disabled", (f"encoder.name={TUNED}",)),
+    "kovaleva_disable_layers": Sample("disabled", (f"encoder.name={TUNED}",)),
+    "kovaleva_drift": Sample("heads_drift", (f"tuned.name={TUNED}",)),
+    "kovaleva_features": Sample("features", (f"tuned.name={TUNED}",)),
+    "kovaleva_frames": Sample("heads_frames"),
+    "kovaleva_patterns": Sample("pattern_shares", ("tasks=[mrpc,rte]", "tuned_run=outputs/kovaleva_table1")),
+    "kovaleva_patterns_task": Sample("pattern_shares", (f"tuned.name={TUNED}",)),
+    "pande_sieves": Sample("roles_grid", (f"tuned.name={TUNED}",)),
+    "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
+    "pattern_cnn": Sample("classifier"),
+    "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
+    "atlas": Sample(None, (f"tuned.name={TUNED}", "sentences=['The cat sat on the mat because it was tired.']")),
+    "compare": Sample("scatters", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
+}
+# Runs that others need and that have no page.
+BESIDE = {"compare": ("outputs/other", ("experiment=kovaleva_drift", f"tuned.name={TUNED}", "seed=1", "data.sample=20"))}
+
+
+def command_of(name: str) -> list[str]:
+    """The words behind `python`."""
+    return ["train.py", f"experiment={name}", *RUNS[name].overrides]
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    """What a command prints on a terminal, run in the folder; paths as a reader would see them."""
+    command = Command(str(PROJECT / "train.py"), *arguments, cwd=folder, env={**os.environ, **TERMINAL})
+    out, err = command.communicate(timeout=3000)
+    if command.returncode:
+        raise SystemExit(f"{shlex.join(arguments)}: status {command.returncode}\n{err[-2000:]}")
+    return out.replace(f"{folder.resolve()}/", "")
+
+
+def made(name: str, folder: Path) -> Path:
+    """The folder of the finished run; runs it where there is none."""
+    sample = RUNS[name]
+    if sample.inside:
+        return folder / "outputs" / sample.inside
+    if name in BESIDE and not (folder / BESIDE[name][0] / "results.json").is_file():
+        run([*BESIDE[name][1], f"run_dir={BESIDE[name][0]}"], folder)
+    target = folder / "outputs" / name
+    if not (target / "output.txt").is_file():
+        resume = ["resume=true"] if target.is_dir() else []
+        said = run([*command_of(name)[1:], f"run_dir=outputs/{name}", *resume], folder)
+        (target / "output.txt").write_text(said, encoding="utf-8")
+    return target
+
+
+def keep(name: str, folder: Path) -> None:
+    """Writes the files that its page shows."""
+    target = made(name, folder)
+    results = finished_results(target)
+    if results is None:
+        raise SystemExit(f"{name}: no finished run in {target}.")
+    drawn = [file.stem for file in sorted((target / "figures").glob("*.png"))]
+    figure = next((one for one in drawn if one == RUNS[name].figure), next(iter(drawn), None))
+    SAMPLES.mkdir(exist_ok=True)
+    words = ["train.py", f"experiment={name}"] if RUNS[name].inside else command_of(name)
+    content = {
+        "command": shlex.join(["python", *words]),
+        "figure": figure,
+        "figures": drawn,
+        "quantities": {key: {"label": one.label, "unit": one.unit, "description": one.description}
+                       for key, one in results.quantities.items()},
+    }  # fmt: skip
+    (SAMPLES / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    printed = said(results, target) if RUNS[name].inside else (target / "output.txt").read_text(encoding="utf-8")
+    (SAMPLES / f"{name}.txt").write_text(printed.replace(f"{folder.resolve()}/", ""), encoding="utf-8")
+    if figure:
+        (SAMPLES / f"{name}.png").write_bytes(small(target / "figures" / f"{figure}.png"))
+
+
+def said(results: RunResults, target: Path) -> str:
+    """What the run inside another would have printed alone."""
+    with io.StringIO() as stream, redirect_stdout(stream):
+        show(results, target)
+        return stream.getvalue()
+
+
+def small(file: Path) -> bytes:
+    """The picture in few colours, as wide as its bytes allow."""
+    picture = Image.open(file).convert("RGB")
+    for width in WIDTHS:
+        size = (min(width, picture.width), round(picture.height * min(1, width / picture.width)))
+        stream = io.BytesIO()
+        picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS).save(stream, "png", optimize=True)
+        if stream.tell() <= MOST_BYTES:
+            return stream.getvalue()
+    raise SystemExit(f"{file}: more than {MOST_BYTES} bytes at {WIDTHS[-1]} pixels.")
+
+
+def main() -> None:
+    """All experiments, or those that are named."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generate.samples", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the runs are kept")
+    parser.add_argument("names", nargs="*", help="experiments (all)")
+    given = parser.parse_args()
+    os.environ.update(TERMINAL)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for name in given.names or [name for name in RUNS if name in names()]:
+        keep(name, given.folder)
+        print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
