@@ -41,6 +41,7 @@ SUBSTITUTES = {
     "dev.conllu": str(SAMPLES / "treebank" / "val.conllu"),
     "test.conllu": str(SAMPLES / "treebank" / "test.conllu"),
     "gum.conllu": str(SAMPLES / "coreference" / "documents.conllu"),
+    "data.labels=mine.csv": f"data.labels={SAMPLES / 'patterns' / 'labels.csv'}",
     "wiki.txt": str(SAMPLES / "articles" / "articles.txt"),
     "encoder=bert_base": "encoder=minilm",
     "encoder=roberta_base": "encoder=minilm",
@@ -103,10 +104,10 @@ def mentioned_commands() -> list[str]:
 
 
 def mentioned_in(text: str) -> Iterator[str]:
-    """Code in a line that begins as a command does; `C` is what the pages of papers call the program."""
+    """Code in a line that begins as a command does, and names no NAME; `C` is what the pages of papers call the program."""
     for span in SPAN.findall(FENCE.sub("", text)):
         for start, meaning in MENTIONED.items():
-            if span.startswith(start):
+            if span.startswith(start) and "NAME" not in span:
                 yield meaning + span.removeprefix(start).replace("\\|", "|").replace("…", "x")
                 break
 

@@ -1,5 +1,6 @@
 """The README, docs/ and the site: sizes, links, a page with all its parts for every experiment, no request to elsewhere."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import headscope
 from docs.generate import experiments, reference
 from headscope.runs.help import CONF
 
@@ -23,6 +25,7 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What a page asks for when it is opened: scripts, styles, pictures, frames.
 ASKED_FOR = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=[\"']?([^\"'\s>]+)")
 SECTIONS = ("What it computes", "Command", "What differs")
@@ -92,7 +95,7 @@ def test_published_figures_and_comments_come_from_the_configuration():
     text = experiments.published("clark_relations")
     assert "| det | 8-11 94.3 (51.7, 1) |" in text
     assert "a model that is pre-trained only" in text
-    assert "| fit_pretrained mrpc f1 | 87.9 |" in experiments.published("kovaleva_glue")
+    assert "| fit pretrained mrpc f1 | 87.9 |" in experiments.published("kovaleva_glue")
     assert "| qnli | 0.78 |" in experiments.published("pande_sieves")
     assert "6 to 10" in experiments.published("clark_clusters")  # which inherits it
     said = dict(experiments.comments("data.", CONF / "data" / "glue.yaml"))
@@ -108,6 +111,26 @@ def test_the_reference_has_signatures_and_docstrings():
     assert "The model behind a hub id or a folder" in text
     assert "Maps.plot(layer: int, head: int) -> Figure" in text
     assert "_map" not in text
+
+
+def test_python_on_the_pages_uses_what_there_is():
+    """Every name after `hs.` is one of the front door, and every method one of what it returns."""
+    from headscope.notebook.model import Maps, Model
+    from headscope.notebook.runs import Run
+
+    blocks = [
+        block
+        for page in LINKING
+        for block in PYTHON.findall(page.read_text(encoding="utf-8"))
+        if "import headscope" in block
+    ]
+    assert blocks
+    for block in blocks:
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "hs":
+                assert node.attr in headscope.NOTEBOOK, block
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert any(hasattr(one, node.func.attr) for one in (Maps, Model, Run)), block
 
 
 @pytest.fixture(scope="module")

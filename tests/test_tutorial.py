@@ -1,4 +1,4 @@
-"""The tutorial of docs/extending.md, followed to the letter in a copy of the project: three files, and the analysis is everywhere."""
+"""The tutorial of docs/extending.md, followed to the letter in a copy of the project: three files, and it is everywhere."""
 
 import csv
 import json

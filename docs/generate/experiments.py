@@ -22,6 +22,22 @@ PAPERS = {
     "Pande et al. 2021": ("pande_",),
 }
 BEYOND = "Beyond the papers"
+# Keys for those who write configurations.
+INNER = (
+    "each",
+    "without",
+    "rows",
+    "once",
+    "then",
+    "join",
+    "job",
+    "lacking",
+    "model_key",
+    "handed_",
+    "callbacks",
+    "figures",
+    "parts.",
+)
 COMMENTED = re.compile(r"^(?P<indent> *)(?P<key>[\w/.]+):(?P<rest>.*?)(?:\s# (?P<comment>.+))?$")
 
 
@@ -112,7 +128,7 @@ def quantities(name: str) -> str:
 def sources(name: str) -> tuple[tuple[str, Path], ...]:
     """The files that an experiment is composed of, with the prefix of their keys; what it inherits first."""
     files: dict[Path, str] = {}
-    groups = {"data": "treebank", "module": "attention_and_words", "analyses": ()}
+    groups: dict[str, Any] = {"data": "treebank", "module": "attention_and_words", "tuned": None, "analyses": ()}
 
     def visit(file: Path, prefix: str) -> None:
         for entry in read(file).get("defaults", ()):
@@ -125,8 +141,9 @@ def sources(name: str) -> tuple[tuple[str, Path], ...]:
         files[file] = prefix
 
     visit(told.CONF / "experiment" / f"{name}.yaml", "")
-    for group in ("data", "module"):
-        visit(told.CONF / group / f"{groups[group]}.yaml", f"{group}.")
+    for group in ("data", "module", "tuned"):
+        if groups[group]:
+            visit(told.CONF / group / f"{groups[group]}.yaml", f"{group}.")
     for analysis in groups["analyses"]:
         visit(told.CONF / "analyses" / f"{analysis}.yaml", "")
     return tuple((prefix, file) for file, prefix in files.items())
@@ -152,13 +169,15 @@ def keys(name: str) -> str:
     """Its own keys with their values and comments, as `--help` shows them."""
     known = told.known_keys([f"experiment={name}"])
     said = {key: text for prefix, file in sources(name) for key, text in comments(prefix, file)}
+    groups = {key.rpartition(".")[0] for key in known}
     rows = [
-        [f"`{key}`", f"`{told._as_typed(value)}`", said.get(key, "")]
+        [f"`{key}`", f"`{told._as_typed(value)}`", said.get(key, "").replace("<", "&lt;")]
         for key, value in known.items()
-        if key.startswith(told.OWN_KEYS) and not told._is_internal(key, value)
+        if key not in groups and not key.startswith(INNER) and not key.endswith(("_target_", "_partial_"))
+        if (key in said or key.startswith(told.OWN_KEYS)) and "${" not in str(value)
     ]
     shared = "Those that every experiment shares are in [`--help`](../running.md)."
-    return f"## Keys\n\n{shared}\n\n{table(['key', 'value', ''], rows)}" if rows else ""
+    return f"## Keys\n\n{shared}\n\n{table(['key', 'value', 'what it is'], rows)}" if rows else ""
 
 
 def data(name: str) -> str:
@@ -186,8 +205,8 @@ def published(name: str) -> str:
         if isinstance(rows, dict):
             text += table([title.replace("_", " "), "published"], [[str(key), str(value)] for key, value in rows.items()])
     for title in referenced(content):
-        rows = [[" ".join(path), str(value)] for path, value in leaves(content[title])]
-        text += table([title.replace("_", " "), "published"], rows)
+        rows = [[" ".join(path).replace("_", " "), str(value)] for path, value in leaves(content[title])]
+        text += table([re.sub(r"(?<=[a-z])(?=\d)", " ", title.replace("_", " ")), "published"], rows)
     return text
 
 
@@ -211,6 +230,7 @@ def referenced(content: Mapping[str, Any]) -> list[str]:
     """The tables of published figures that `published` or `join` look things up in."""
     text = json.dumps([content.get("published"), content.get("join"), content.get("gains_of")], ensure_ascii=False)
     looked_up = set(re.findall(r"\$\{(?:oc\.select:)?(\w+)[.}]", text))
+    looked_up -= {*read(told.CONF / "train.yaml"), *told.known_groups()}
     return [key for key, value in content.items() if key in looked_up and isinstance(value, dict) and all_plain(value)]
 
 

@@ -23,7 +23,10 @@ def taken_out(text: str) -> tuple[str, dict[str, str]]:
         if match["code"]:
             return match[0]
         name = f"formula{next(numbers)}x"
-        found[name] = convert((match["block"] or match["inline"]).strip(), display="block" if match["block"] else "inline")
+        written = (
+            (match["block"] or match["inline"]).strip().replace(r"\arg", r"\operatorname{arg}")
+        )  # which it does not know
+        found[name] = convert(written, display="block" if match["block"] else "inline")
         return name
 
     return FORMULA.sub(word, text), found
