@@ -170,21 +170,27 @@ def keys(name: str) -> str:
     known = told.known_keys([f"experiment={name}"])
     said = {key: text for prefix, file in sources(name) for key, text in comments(prefix, file)}
     groups = {key.rpartition(".")[0] for key in known}
+    inner = INNER if has_data(name) else (*INNER, "data.", "module.", "stages", "parser")
     rows = [
         [f"`{key}`", f"`{told._as_typed(value)}`", said.get(key, "").replace("<", "&lt;")]
         for key, value in known.items()
-        if key not in groups and not key.startswith(INNER) and not key.endswith(("_target_", "_partial_"))
+        if key not in groups and not key.startswith(inner) and not key.endswith(("_target_", "_partial_"))
         if (key in said or key.startswith(told.OWN_KEYS)) and "${" not in str(value)
     ]
     shared = "Those that every experiment shares are in [`--help`](../running.md)."
     return f"## Keys\n\n{shared}\n\n{table(['key', 'value', 'what it is'], rows)}" if rows else ""
 
 
+def has_data(name: str) -> bool:
+    """Whether it reads data of its own, and not only other runs or what its parts read."""
+    return merged(name).get("job", "").partition("runs.")[2].partition(".")[0] in ("", "training", "tables", "tasks")
+
+
 def data(name: str) -> str:
     """What it reads and which tables it leaves."""
-    kind = told._data_of(name)
-    if name in ("atlas", "compare"):
+    if not has_data(name):
         return ""
+    kind = told._data_of(name)
     return (
         f"## Data\n\n`data={kind}`: {told._first_comment(told.CONF / 'data' / f'{kind}.yaml')} ([formats](../data.md)).\n\n"
     )
@@ -205,9 +211,20 @@ def published(name: str) -> str:
         if isinstance(rows, dict):
             text += table([title.replace("_", " "), "published"], [[str(key), str(value)] for key, value in rows.items()])
     for title in referenced(content):
-        rows = [[" ".join(path).replace("_", " "), str(value)] for path, value in leaves(content[title])]
-        text += table([re.sub(r"(?<=[a-z])(?=\d)", " ", title.replace("_", " ")), "published"], rows)
+        text += looked_up_table(re.sub(r"(?<=[a-z])(?=\d)", " ", title.replace("_", " ")), content[title])
     return text
+
+
+def looked_up_table(title: str, content: Mapping[str, Any]) -> str:
+    """Figures by one name, or by several names whose last is the metric: then a column for each."""
+    found = [(path, str(value)) for path, value in leaves(content) if path[-1] != "main"]  # which is one of the others again
+    if all(len(path) == 1 for path, _ in found):
+        return table([title, "published"], [[path[0].replace("_", " "), value] for path, value in found])
+    columns = list(dict.fromkeys(path[-1] for path, _ in found))
+    rows: dict[str, dict[str, str]] = {}
+    for path, value in found:
+        rows.setdefault(" ".join(path[:-1]).replace("_", " "), {})[path[-1]] = value
+    return table([title, *columns], [[name, *(cells.get(one, "") for one in columns)] for name, cells in rows.items()])
 
 
 def merged(name: str) -> dict[str, Any]:
