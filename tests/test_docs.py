@@ -98,6 +98,7 @@ def test_published_figures_and_comments_come_from_the_configuration():
     assert "a model that is pre-trained only" in text
     assert "| fit pretrained mrpc | 87.9 | 82.3 |  |" in experiments.published("kovaleva_glue")
     assert "| qnli | 0.78 |" in experiments.published("pande_sieves")
+    assert "| Attention + GloVe | 77 |" in experiments.published("clark_table3")
     assert "6 to 10" in experiments.published("clark_clusters")  # which inherits it
     said = dict(experiments.comments("data.", CONF / "data" / "glue.yaml"))
     assert said["data.sample"] == "inputs of what is tested, drawn at random by the seed"

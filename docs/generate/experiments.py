@@ -201,7 +201,7 @@ def published(name: str) -> str:
     content = merged(name)
     said = content.get("published") or {}
     if not said.get("source"):
-        return ""
+        return published_rows(content)
     state = "any model" if said["state"] == "any" else f"a model that is {said['state']}"
     text = f"## Published\n\n{said['source']}. The column *published* has these figures beside {state} only.\n\n"
     values = {key.partition("/")[2].replace("_", " "): value for key, value in said.items() if "/" in key and plain(value)}
@@ -213,6 +213,14 @@ def published(name: str) -> str:
     for title in referenced(content):
         text += looked_up_table(re.sub(r"(?<=[a-z])(?=\d)", " ", title.replace("_", " ")), content[title])
     return text
+
+
+def published_rows(content: Mapping[str, Any]) -> str:
+    """Of a table whose rows are experiments, the published figure of each; nothing of others."""
+    rows = [(label, row) for label, row in (content.get("rows") or {}).items() if "metric" in row]
+    figures = [[label, str(merged(row["experiment"])["published"][row["metric"]])] for label, row in rows]
+    source = merged(rows[-1][1]["experiment"])["published"]["source"] if rows else ""
+    return f"## Published\n\n{source}.\n\n{table(['row', 'published'], figures)}" if rows else ""
 
 
 def looked_up_table(title: str, content: Mapping[str, Any]) -> str:
