@@ -13,12 +13,15 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
 from PIL import Image
 
 from docs.generate.experiments import SAMPLES, names
-from headscope.contracts import RunResults
-from headscope.reports.results import finished_results
+from headscope.contracts import NUMBERS, RunResults
+from headscope.reports.results import finished_results, read_heads
 from headscope.reports.terminal import show
+from headscope.runs.help import CONF
 from tests.commands import PROJECT, Command
 
 MOST_BYTES = 60_000
@@ -26,7 +29,7 @@ WIDTHS = (1100, 900, 760, 640)  # of a figure in pixels, the first that is small
 COLOURS = 64
 COLUMNS = 110  # of the terminal
 TERMINAL = {"TERM": "dumb", "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "LINES": "50", "HF_HUB_OFFLINE": "1"}
-TUNED = "outputs/kovaleva_table1/mrpc_pre-trained/model"
+TUNED = "outputs/atlas/fine_tuning/model"
 MLM = "outputs/mlm_head/model"
 
 
@@ -40,12 +43,13 @@ class Sample:
 
 
 RUNS = {
+    "atlas": Sample(None, ("sentences=['The cat sat on the mat because it was tired.']",)),
     "clark_surface": Sample("surface_attention"),
     "mlm_head": Sample(None),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
-    "clark_relations": Sample("relation_chart"),
-    "clark_coreference": Sample("coreference"),
-    "clark_clusters": Sample("clusters"),
+    "clark_relations": Sample("relation_chart", inside="atlas/relations"),
+    "clark_coreference": Sample("coreference", inside="atlas/coreference"),
+    "clark_clusters": Sample("clusters", inside="atlas/text"),
     "clark_all_surface": Sample("surface_entropy"),
     "clark_table3": Sample("rows"),
     "clark_probe_words": Sample("attachment", inside="clark_table3/clark_probe_words"),
@@ -55,20 +59,19 @@ RUNS = {
     "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
     "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
     "structural_probe_layers": Sample(None, ("layers=[2,4]",)),
-    "kovaleva_table1": Sample("starts", ("tasks=[mrpc,rte]",)),
-    "kovaleva_glue": Sample(None, inside="kovaleva_table1/mrpc_pre-trained"),
-    "kovaleva_disable_heads": Sample("disabled", (f"encoder.name={TUNED}",)),
+    "kovaleva_table1": Sample("starts", ("tasks=[mrpc]",)),
+    "kovaleva_glue": Sample(None, inside="atlas/fine_tuning"),
+    "kovaleva_disable_heads": Sample("disabled", inside="atlas/ablation"),
     "kovaleva_disable_layers": Sample("disabled", (f"encoder.name={TUNED}",)),
     "kovaleva_drift": Sample("heads_drift", (f"tuned.name={TUNED}",)),
     "kovaleva_features": Sample("features", (f"tuned.name={TUNED}",)),
-    "kovaleva_frames": Sample("heads_frames"),
-    "kovaleva_patterns": Sample("pattern_shares", ("tasks=[mrpc,rte]", "tuned_run=outputs/kovaleva_table1")),
+    "kovaleva_frames": Sample("heads_frames", inside="atlas/frames"),
+    "kovaleva_patterns": Sample("pattern_shares", ("tasks=[mrpc,sst2]",)),
     "kovaleva_patterns_task": Sample("pattern_shares", (f"tuned.name={TUNED}",)),
     "pande_sieves": Sample("roles_grid", (f"tuned.name={TUNED}",)),
     "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
     "pattern_cnn": Sample("classifier"),
     "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
-    "atlas": Sample(None, (f"tuned.name={TUNED}", "sentences=['The cat sat on the mat because it was tired.']")),
     "compare": Sample("scatters", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
 }
 # Runs that others need and that have no page.
@@ -110,6 +113,8 @@ def keep(name: str, folder: Path) -> None:
     results = finished_results(target)
     if results is None:
         raise SystemExit(f"{name}: no finished run in {target}.")
+    if RUNS[name].inside and not (target / "figures").is_dir():
+        draw(name, results, target)
     drawn = [file.stem for file in sorted((target / "figures").glob("*.png"))]
     figure = next((one for one in drawn if one == RUNS[name].figure), next(iter(drawn), None))
     SAMPLES.mkdir(exist_ok=True)
@@ -126,6 +131,20 @@ def keep(name: str, folder: Path) -> None:
     (SAMPLES / f"{name}.txt").write_text(printed.replace(f"{folder.resolve()}/", ""), encoding="utf-8")
     if figure:
         (SAMPLES / f"{name}.png").write_bytes(small(target / "figures" / f"{figure}.png"))
+
+
+def draw(name: str, results: RunResults, target: Path) -> None:
+    """The figures of a run whose table or atlas did not ask for them."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        figures = compose("train", [f"experiment={name}"]).figures
+    heads = [
+        {**row, "layer": int(row["layer"]), "head": int(row["head"])}
+        | {name: float(row[name]) if row[name] else None for name in NUMBERS}
+        for row in read_heads(target)
+    ]
+    for figure in figures.values():
+        if figure:
+            instantiate(figure, _partial_=True)(results, heads, target / "figures")
 
 
 def said(results: RunResults, target: Path) -> str:
