@@ -26,7 +26,7 @@ readme: $(READY)  ## every command of README.md and docs/, run on samples
 	$(BIN)/python -m tests.readme_commands --run $(ARGS)
 
 docs: $(READY)  ## the site of docs/, into site/; a warning fails it
-	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
 
 lint: $(READY)  ## style of code and imports, format of the pages
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

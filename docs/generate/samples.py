@@ -8,6 +8,7 @@ import argparse
 import io
 import json
 import os
+import re
 import shlex
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Sample:
 
 
 RUNS = {
-    "atlas": Sample(None, ("sentences=['The cat sat on the mat because it was tired.']",)),
+    "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",)),
     "clark_surface": Sample("surface_attention"),
     "mlm_head": Sample(None),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
@@ -118,7 +119,9 @@ def keep(name: str, folder: Path) -> None:
     drawn = [file.stem for file in sorted((target / "figures").glob("*.png"))]
     figure = next((one for one in drawn if one == RUNS[name].figure), next(iter(drawn), None))
     SAMPLES.mkdir(exist_ok=True)
-    words = ["train.py", f"experiment={name}"] if RUNS[name].inside else command_of(name)
+    words = command_of(name)
+    if (RUNS[name].inside or "").startswith("clark_table3"):
+        words.append("data.cache=true")  # as the table has it: maps of 16 bits
     content = {
         "command": shlex.join(["python", *words]),
         "figure": figure,
@@ -128,7 +131,10 @@ def keep(name: str, folder: Path) -> None:
     }  # fmt: skip
     (SAMPLES / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     printed = said(results, target) if RUNS[name].inside else (target / "output.txt").read_text(encoding="utf-8")
-    (SAMPLES / f"{name}.txt").write_text(printed.replace(f"{folder.resolve()}/", ""), encoding="utf-8")
+    title = list(re.finditer(rf"^{name} *$", printed, re.MULTILINE))  # behind what the runs inside it printed
+    printed = printed[title[-1].start() :] if title else printed
+    lines = [line.rstrip() for line in printed.replace(f"{folder.resolve()}/", "").splitlines()]
+    (SAMPLES / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if figure:
         (SAMPLES / f"{name}.png").write_bytes(small(target / "figures" / f"{figure}.png"))
 
