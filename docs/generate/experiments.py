@@ -100,7 +100,7 @@ def figure(name: str) -> str:
     drawn = sample(name).get("figures", [])
     shown = sample(name).get("figure")
     if not shown:
-        return ""
+        return "## Figure\n\nIt draws none of its own.\n\n" if sample(name) else ""
     others = ", ".join(f"`{one}`" for one in drawn if one != shown)
     more = f" Also drawn: {others}." if others else ""
     alternative = f"{shown.replace('_', ' ')} of {name} on the packaged sample"

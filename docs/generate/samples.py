@@ -48,7 +48,7 @@ RUNS = {
     "clark_surface": Sample("surface_attention"),
     "mlm_head": Sample(None),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
-    "clark_relations": Sample("relation_chart", inside="atlas/relations"),
+    "clark_relations": Sample("relation_heads", inside="atlas/relations"),
     "clark_coreference": Sample("coreference", inside="atlas/coreference"),
     "clark_clusters": Sample("clusters", inside="atlas/text"),
     "clark_all_surface": Sample("surface_entropy"),
@@ -117,7 +117,10 @@ def keep(name: str, folder: Path) -> None:
     if RUNS[name].inside and not (target / "figures").is_dir():
         draw(name, results, target)
     drawn = [file.stem for file in sorted((target / "figures").glob("*.png"))]
-    figure = next((one for one in drawn if one == RUNS[name].figure), next(iter(drawn), None))
+    wanted = RUNS[name].figure or ""
+    order = sorted(drawn, key=lambda one: (one != wanted, not one.startswith(wanted), one))
+    pictures = ((one, small(target / "figures" / f"{one}.png")) for one in order)
+    figure, picture = next((found for found in pictures if found[1]), (None, b""))
     SAMPLES.mkdir(exist_ok=True)
     words = command_of(name)
     if (RUNS[name].inside or "").startswith("clark_table3"):
@@ -135,8 +138,8 @@ def keep(name: str, folder: Path) -> None:
     printed = printed[title[-1].start() :] if title else printed
     lines = [line.rstrip() for line in printed.replace(f"{folder.resolve()}/", "").splitlines()]
     (SAMPLES / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if figure:
-        (SAMPLES / f"{name}.png").write_bytes(small(target / "figures" / f"{figure}.png"))
+    if picture:
+        (SAMPLES / f"{name}.png").write_bytes(picture)
 
 
 def draw(name: str, results: RunResults, target: Path) -> None:
@@ -160,8 +163,8 @@ def said(results: RunResults, target: Path) -> str:
         return stream.getvalue()
 
 
-def small(file: Path) -> bytes:
-    """The picture in few colours, as wide as its bytes allow."""
+def small(file: Path) -> bytes | None:
+    """The picture in few colours, as wide as its bytes allow; None where it is too large for any width."""
     picture = Image.open(file).convert("RGB")
     for width in WIDTHS:
         size = (min(width, picture.width), round(picture.height * min(1, width / picture.width)))
@@ -169,7 +172,7 @@ def small(file: Path) -> bytes:
         picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS).save(stream, "png", optimize=True)
         if stream.tell() <= MOST_BYTES:
             return stream.getvalue()
-    raise SystemExit(f"{file}: more than {MOST_BYTES} bytes at {WIDTHS[-1]} pixels.")
+    return None
 
 
 def main() -> None:
