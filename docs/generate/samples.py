@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,7 @@ def run(arguments: list[str], folder: Path) -> str:
     command = Command(str(PROJECT / "train.py"), *arguments, cwd=folder, env={**os.environ, **TERMINAL})
     out, err = command.communicate(timeout=3000)
     if command.returncode:
-        raise SystemExit(f"{shlex.join(arguments)}: status {command.returncode}\n{err[-2000:]}")
+        raise RuntimeError(f"{shlex.join(arguments)}: status {command.returncode}\n{err[-2000:]}")
     return out.replace(f"{folder.resolve()}/", "")
 
 
@@ -113,7 +114,7 @@ def keep(name: str, folder: Path) -> None:
     target = made(name, folder)
     results = finished_results(target)
     if results is None:
-        raise SystemExit(f"{name}: no finished run in {target}.")
+        raise RuntimeError(f"{name}: no finished run in {target}.")
     if RUNS[name].inside and not (target / "figures").is_dir():
         draw(name, results, target)
     drawn = [file.stem for file in sorted((target / "figures").glob("*.png"))]
@@ -175,18 +176,24 @@ def small(file: Path) -> bytes | None:
     return None
 
 
-def main() -> None:
-    """All experiments, or those that are named."""
+def main() -> int:
+    """All experiments, or those that are named; the number of those that failed."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate.samples", description=__doc__)
     parser.add_argument("folder", type=Path, help="where the runs are kept")
     parser.add_argument("names", nargs="*", help="experiments (all)")
     given = parser.parse_args()
     os.environ.update(TERMINAL)
     given.folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
     for name in given.names or [name for name in RUNS if name in names()]:
-        keep(name, given.folder)
-        print(name, flush=True)
+        try:
+            keep(name, given.folder)
+            print(name, flush=True)
+        except RuntimeError as error:
+            failed += 1
+            print(f"{name}: {error}", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(min(1, main()))
