@@ -44,6 +44,7 @@ NOT_KEPT = {
     "pande_sieves",
     "pattern_cnn",
     "pattern_fold",
+    "pattern_variants",
 }
 SECTIONS = ("What it computes", "Command", "What differs")
 
