@@ -47,8 +47,8 @@ class GivesToSeparator(DrawsMaps):
         maps = self.layers * self.heads
         self.add_sum("sep_total", FOLDS, maps, len(TAGS))
         self.add_sum("sep_words", FOLDS, len(TAGS))
-        self.add_sum("sep_resampled", FOLDS, replicates, maps, len(SIDES), dtype=torch.float32)
-        self.add_sum("sep_resampled_words", FOLDS, replicates, len(SIDES), dtype=torch.float32)
+        self.add_sum("sep_resampled", FOLDS, replicates, maps, len(SIDES))
+        self.add_sum("sep_resampled_words", FOLDS, replicates, len(SIDES))
 
     def add_separators(self, batch: AttentionBatch, fold: Tensor, weights: Tensor) -> None:
         """Count a batch, given the half of each input and its weight in each replicate."""
