@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from tests.cluster import pages
 from tests.commands import start, train
 from tests.runs.test_ddp import TABLES, difference
 
 pytestmark = pytest.mark.slow
-JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 RAY = ("hydra/launcher=ray", "hydra.launcher.init={num_cpus:2,object_store_memory:80000000,include_dashboard:false}")
 SETTINGS = {
     "clark_table3": TABLES["clark_table3"],
@@ -33,6 +33,11 @@ def surroundings(tmp_path_factory):
 
 def command(table, folder, *more):
     return (f"experiment={table}", *SETTINGS[table], "figures=null", f"run_dir={folder}", *more)
+
+
+def by_joblib(table):
+    """The launcher of the page's command for a table."""
+    return [word for word in pages.command("joblib", f"experiment={table}") if word.startswith("hydra")]
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +67,18 @@ def require_same(one, other):
         assert difference(one / part, other / part) < 1e-6, part
 
 
-@pytest.mark.parametrize("launcher", [JOBLIB, RAY], ids=["joblib", "ray"])
+@pytest.mark.parametrize("launcher", ["joblib", "ray"])
 @pytest.mark.parametrize("table", SETTINGS)
 def test_parts_as_jobs_find_what_one_process_finds(table, launcher, serial, tmp_path):
-    if launcher is RAY:
+    if launcher == "ray":
         pytest.importorskip("ray")
-    status, out, errors = train(*command(table, tmp_path / "jobs", *launcher))
+    jobs = command(table, tmp_path / "jobs", *(RAY if launcher == "ray" else by_joblib(table)))
+    status, out, errors = train(*jobs)
     assert status == 0, errors
     assert out.splitlines()[-1] == str(tmp_path / "jobs" / "results.json")
     require_same(serial(table), tmp_path / "jobs")
     before = finished(tmp_path / "jobs")
-    status, _, errors = train(*command(table, tmp_path / "jobs", *launcher, "resume=true"))
+    status, _, errors = train(*jobs, "resume=true")
     assert (status, finished(tmp_path / "jobs")) == (0, before), errors
 
 
@@ -80,7 +86,7 @@ def test_parts_as_jobs_find_what_one_process_finds(table, launcher, serial, tmp_
 @pytest.mark.parametrize("table", SETTINGS)
 def test_what_was_finished_when_a_table_was_killed_is_not_done_again(table, whom, serial, tmp_path):
     """By SIGKILL: the process that waits for the jobs, which may outlive it, or all processes."""
-    jobs = command(table, tmp_path / "jobs", *JOBLIB)
+    jobs = command(table, tmp_path / "jobs", *by_joblib(table))
     with start(*jobs, own_group=True) as process:
         end = time.monotonic() + PATIENCE
         while not finished(tmp_path / "jobs"):

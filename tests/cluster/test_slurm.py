@@ -10,17 +10,13 @@ import time
 import pytest
 
 from headscope.runs import slurm as warned
-from tests.cluster import slurm
+from tests.cluster import pages, slurm
 from tests.commands import run as run_program
 from tests.runs.conftest import PROJECT
 from tests.runs.test_ddp import difference
 
 SHORT = ("data.limit=24", "~figures", "callbacks.early_stopping=null", "trainer.max_epochs=2")
 PATIENCE = 400  # seconds
-JOB = """#!/bin/sh
-#SBATCH --partition=low --requeue --ntasks=1 --output={folder}/job.txt --open-mode=append
-exec srun --ntasks=1 {python} train.py {arguments}
-"""
 SWEEP = """
 from tests.cluster.timed_job import main
 from tests.runs.conftest import sweep
@@ -69,13 +65,13 @@ def metrics(folder):
 
 @pytest.mark.slow
 def test_an_array_of_four_jobs_finds_what_they_find_one_by_one(cluster, tmp_path):
-    arguments = ("-m", "experiment=clark_probe_right_branching,clark_probe_attention", "seed=0,1", *SHORT)
-    launcher = ("hydra/launcher=submitit_slurm", "hydra.launcher.partition=low", "hydra.launcher.timeout_min=20")
-    out = call(cluster, sys.executable, "train.py", *arguments, *launcher, f"run_dir={tmp_path / 'array'}")
+    words = pages.command("slurm", "hydra/launcher=submitit_slurm", SHARED=tmp_path)
+    out = call(cluster, *words, *SHORT)
     assert out.splitlines()[-1] == str(tmp_path / "array" / "results.json")
     (submitted,) = (tmp_path / "array" / ".submitit").glob("*_0")
     assert {file.name for file in submitted.parent.glob("*_?")} == {f"{submitted.name[:-1]}{job}" for job in range(4)}
-    serial(*arguments, f"run_dir={tmp_path / 'one'}")
+    kept = [word for word in pages.arguments(words) if not word.startswith(("hydra", "run_dir"))]
+    serial(*kept, *SHORT, f"run_dir={tmp_path / 'one'}")
     for job in range(4):
         assert difference(tmp_path / "one" / str(job), tmp_path / "array" / str(job)) == 0
 
@@ -84,11 +80,9 @@ def test_an_array_of_four_jobs_finds_what_they_find_one_by_one(cluster, tmp_path
 @pytest.mark.parametrize("how", ["preempted", "SIGUSR1"])
 def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, tmp_path, how):
     """Preempted by a partition of higher priority, which ends it by SIGTERM, or warned as by --signal=USR1@90."""
-    arguments = ("experiment=clark_probe_attention", *SHORT, "trainer.max_epochs=40")
+    more = (*SHORT[:-1], "trainer.max_epochs=40")
     folder, script = tmp_path / "queued", tmp_path / "job.sh"
-    script.write_text(
-        JOB.format(folder=tmp_path, python=sys.executable, arguments=" ".join([*arguments, f"run_dir={folder}"]))
-    )
+    script.write_text(f"{pages.script('slurm', '#SBATCH', SHARED=tmp_path).rstrip()} {' '.join(more)}\n")
     job = call(cluster, "sbatch", "--parsable", str(script)).strip()
     wait_for((folder / "checkpoints" / "last.ckpt").is_file, "a checkpoint")
     assert not (folder / "results.json").exists()
@@ -101,7 +95,7 @@ def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, tmp
     assert (folder / "results.json").is_file(), said
     assert ("SIGUSR1: SLURM queues the job again" in said) == (how == "SIGUSR1")
     assert "Restarts=1" in call(cluster, "scontrol", "show", "job", job)
-    serial(*arguments, f"run_dir={tmp_path / 'one'}")
+    serial("experiment=clark_probe_attention", *more, f"run_dir={tmp_path / 'one'}")
     assert metrics(folder) == metrics(tmp_path / "one")
 
 
@@ -119,11 +113,9 @@ def test_a_job_that_reaches_its_time_limit_is_queued_again_and_goes_on(cluster, 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["clark_relations", "clark_probe_words"])
 def test_two_tasks_find_what_one_process_finds(cluster, tmp_path, experiment):
-    arguments = (f"experiment={experiment}", *(SHORT if "probe" in experiment else ("data.limit=40", "~figures")))
-    two = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
-    srun = ("srun", "--nodes=1", "--ntasks-per-node=2", "--kill-on-bad-exit=1")
-    call(cluster, *srun, sys.executable, "train.py", *arguments, *two, f"run_dir={tmp_path / 'two'}")
-    serial(*arguments, f"run_dir={tmp_path / 'one'}")
+    more = SHORT if "probe" in experiment else ("data.limit=40", "~figures")
+    call(cluster, *pages.command("slurm", "srun", experiment, SHARED=tmp_path), *more)
+    serial(f"experiment={experiment}", *more, f"run_dir={tmp_path / 'one'}")
     assert difference(tmp_path / "one", tmp_path / "two") < (1e-3 if "probe" in experiment else 1e-6)
 
 

@@ -3,18 +3,17 @@
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.cluster import hosts as made
+from tests.cluster import pages
 from tests.commands import run as run_program
 from tests.runs.conftest import PROJECT
 from tests.runs.test_ddp import ROUNDING_OF_TRAINING, difference, largest
 
 pytestmark = pytest.mark.slow
-TWO = ("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "trainer.accelerator=cpu")
 SHORT = ("data.limit=24", "~figures", "callbacks.early_stopping=null")
 PATIENCE = 300  # seconds
 AT_MOST = 120  # seconds until who is left ends
@@ -29,15 +28,14 @@ def hosts():
         pytest.skip(f"no network namespaces here: {error}")
 
 
-def started(hosts, folder, *arguments):
-    """The command of docs/clusters/torchrun.md on both hosts; what each says goes into a file."""
-    running = []
+def started(hosts, folder, experiment, *more):
+    """The command of the page on both hosts; what each says goes into a file."""
+    running, words = [], pages.command("torchrun", experiment, SHARED=folder, HOST0=hosts[0].address)
     for number, host in enumerate(hosts):
-        rendezvous = ("--nnodes=2", "--nproc-per-node=1", f"--node-rank={number}", f"--master-addr={hosts[0].address}")
-        words = ("-m", "torch.distributed.run", *rendezvous, "--master-port=29500", "train.py", *arguments, *TWO)
+        own = [f"--node-rank={number}" if word == "--node-rank=0" else word for word in words]
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": host.interface, "OMP_NUM_THREADS": "1"}
         with (folder / f"host{number}.txt").open("w") as said:
-            command = host.command(sys.executable, *words, f"run_dir={folder / 'two'}")
+            command = host.command(*own, *more)
             running.append(subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=said, stderr=said))
     return running
 
@@ -59,21 +57,20 @@ def serial(folder, *arguments):
     ],
 )
 def test_two_hosts_find_what_one_process_finds(hosts, tmp_path, experiment, arguments, rounding):
-    command = (f"experiment={experiment}", *arguments)
-    running = started(hosts, tmp_path, *command)
+    running = started(hosts, tmp_path, experiment, *arguments)
     try:
         assert [process.wait(PATIENCE) for process in running] == [0, 0], said(tmp_path, 0) + said(tmp_path, 1)
     finally:
         for process in running:
             process.kill()
-    serial(tmp_path / "one", *command)
-    assert difference(tmp_path / "one", tmp_path / "two") < rounding
+    serial(tmp_path / "one", f"experiment={experiment}", *arguments)
+    assert difference(tmp_path / "one", tmp_path / "run") < rounding
 
 
 def test_who_is_left_ends_with_a_sentence_and_one_host_goes_on_to_the_same_numbers(hosts, tmp_path):
-    command = ("experiment=clark_probe_words", *SHORT, "trainer.max_epochs=30")
-    running = started(hosts, tmp_path, *command)
-    checkpoint = tmp_path / "two" / "checkpoints" / "last.ckpt"
+    more = (*SHORT, "trainer.max_epochs=30")
+    running = started(hosts, tmp_path, "clark_probe_words", *more)
+    checkpoint = tmp_path / "run" / "checkpoints" / "last.ckpt"
     try:
         end = time.monotonic() + PATIENCE
         while not checkpoint.is_file():
@@ -88,8 +85,8 @@ def test_who_is_left_ends_with_a_sentence_and_one_host_goes_on_to_the_same_numbe
             process.kill()
     for number, other in enumerate((1, 0)):
         assert f"process {other} of the run could not be heard of for 60 s" in said(tmp_path, number)
-    assert not (tmp_path / "two" / "results.json").exists()
-    serial(tmp_path / "two", *command, "resume=true")
-    serial(tmp_path / "one", *command)
-    one, two = (json.loads((tmp_path / side / "results.json").read_text())["metrics"] for side in ("one", "two"))
-    assert largest(one, two) < ROUNDING_OF_TRAINING
+    assert not (tmp_path / "run" / "results.json").exists()
+    serial(tmp_path / "run", "experiment=clark_probe_words", *more, "resume=true")
+    serial(tmp_path / "one", "experiment=clark_probe_words", *more)
+    found = [json.loads((tmp_path / side / "results.json").read_text())["metrics"] for side in ("one", "run")]
+    assert largest(*found) < ROUNDING_OF_TRAINING
