@@ -44,6 +44,7 @@ def test_every_analysis_is_merged_here():
     assert known == {name for names in PASSES for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", PASSES, ids="-".join)
 def test_shards_added_up_in_random_order_are_one_pass(names, models, ready):
     overrides = [text.format(**models) for text in PASSES[names]]
