@@ -11,8 +11,6 @@ from headscope.runs.ray_launcher import folder_of, packed, unpack
 from headscope.runs.sweeps.launch import in_folder
 from headscope.runs.sweeps.report import JobsFailed
 from tests.cluster import held_job
-from tests.cluster.test_parts import SETTINGS, finished, require_same
-from tests.commands import Command, train
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
@@ -108,24 +106,6 @@ def test_jobs_fail_and_die_alone_and_come_back_without_a_shared_disk(cluster, tm
     with pytest.raises(JobsFailed, match="2 of 4 jobs did not finish"):
         sweep(*jobs, *elsewhere)
     assert (tmp_path / "0" / "results.json").stat().st_mtime_ns == before
-
-
-@pytest.mark.slow
-def test_an_atlas_loses_a_node_and_finds_what_one_process_finds(cluster, tmp_path, monkeypatch):
-    """Both nodes work when the first part is finished and the second node is killed."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    atlas = ("experiment=atlas", *SETTINGS["atlas"], "figures=null")
-    running = Command("train.py", *atlas, *on(cluster), f"run_dir={tmp_path / 'two'}")
-    end = time.monotonic() + 2 * PATIENCE
-    while not finished(tmp_path / "two") and running.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    cluster.remove_node(cluster.second, allow_graceful=False)
-    _, errors = running.communicate()
-    assert running.returncode == 0, errors
-    status, _, errors = train(*atlas, f"run_dir={tmp_path / 'one'}")
-    assert status == 0, errors
-    require_same(tmp_path / "one", tmp_path / "two")
 
 
 def test_the_folder_of_a_job_is_what_its_overrides_say(tmp_path):
