@@ -16,11 +16,11 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Row, by_name, head_at
+from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Row, by_name, head_at, joined
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.errors import ConfigError, given, require_choice
-from headscope.files import appears_whole
+from headscope.files import appears_whole, local_path
 from headscope.finetune.ablation import (
     FIRST_TOKEN,
     Readout,
@@ -30,6 +30,7 @@ from headscope.finetune.ablation import (
     without_each_layer,
     without_layers,
 )
+from headscope.finetune.frame_heads import FrameScores, ReadHeads, ReadRun, frame_scores, frames_beside_changes
 from headscope.finetune.head_mask import WAYS, heads_of_layers
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.sweep_scores import Score, TaskScore
@@ -64,6 +65,9 @@ class DisableSweep(pl.LightningModule):
         seed: int = 0,
         disable: Sequence[Sequence[int]] = (),
         score: Callable[[Facts], Score] = TaskScore,
+        frames_run: str | None = None,
+        read_run: ReadRun | None = None,
+        read_heads: ReadHeads | None = None,
     ) -> None:
         super().__init__()
         require_choice("module.units", units, UNITS)
@@ -83,6 +87,12 @@ class DisableSweep(pl.LightningModule):
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
         self.importance = units == "heads" if importance is None else importance
+        self.frames: FrameScores | None = None
+        if frames_run:
+            if units != "heads":
+                raise ConfigError(f"module.frames_run={frames_run}: tells of heads, so not with module.units={units}.")
+            readers = given(read_run, "what reads runs"), given(read_heads, "what reads heads.csv")
+            self.frames = frame_scores(local_path(frames_run), *readers, self.layers, self.heads)
         encoder = given(facts.encoder, "an encoder")
         if encoder.init != "pretrained":
             raise ConfigError(f"encoder.init={encoder.init}: only a trained model can be swept.")
@@ -159,6 +169,7 @@ class DisableSweep(pl.LightningModule):
             "low": low,
             "high": high,
             "mean": [float(changes.mean()), *map(float, np.percentile(drawn_changes.mean(0), LEVEL))],
+            "drawn": drawn_changes,
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
@@ -204,7 +215,12 @@ class DisableSweep(pl.LightningModule):
         if self.units == "layers":
             tables |= {} if self.sets else {"layers": self._layers()}
             return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
-        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note, "gains": [CHOSEN]})
+        notes = {"best_and_worst": note, "gains": [CHOSEN]}
+        alone = Findings(tables=tables, heads=by_name(self._head_values()), notes=notes)
+        if self.frames is None:
+            return alone
+        numbers = found["changes"], found["drawn"], self.heads, found["examples"]
+        return joined([alone, frames_beside_changes(self.frames, *numbers, self.score.better)])
 
     def _gains(self, rows: Sequence[Row]) -> list[Row]:
         """What the paper tells of all units: the best, the mean of all, and how many gain; of layers, the first too."""

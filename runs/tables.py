@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
 from headscope.errors import InputError
 from headscope.processes import is_first_process
+from headscope.published import figures_of
 from headscope.reports.results import read_heads
 from headscope.runs.children import compose_child, handed_on, key_of
 from headscope.runs.part_jobs import Child, run_children
@@ -136,10 +137,16 @@ def source_of(parts: Sequence[ChildRun]) -> Source:
     source = replace(last.as_source(), data=data, examples=examples)
     provenances = [part.results.provenance for part in parts]
     if len({str(one.encoder.get("name")) for one in provenances}) > 1:
-        source = replace(source, encoder={"name": ONE_EACH})
+        source = replace(source, encoder={**in_common([one.encoder for one in provenances]), "name": ONE_EACH})
     if len({str((one.tuned_encoder or {}).get("name")) for one in provenances}) > 1:
-        source = replace(source, tuned_encoder={"name": ONE_EACH})
+        models = [one.tuned_encoder or {} for one in provenances]
+        source = replace(source, tuned_encoder={**in_common(models), "name": ONE_EACH})
     return source
+
+
+def in_common(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is said of all of several models alike, such as their state."""
+    return {key: value for key, value in models[0].items() if all(one.get(key) == value for one in models)}
 
 
 def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Findings:
@@ -147,7 +154,7 @@ def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, A
     summary: list[Row] = []
     for part in parts:
         metric, metrics = rows[part.row]["metric"], part.results.metrics
-        published = part.results.provenance.config["published"].get(metric)
+        published = figures_of(part.results.provenance).get(metric)
         summary.append(
             {
                 "row": part.row if part.value is None else f"{part.value}, {part.row}",
