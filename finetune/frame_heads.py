@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from headscope.contracts import Findings, Row, RunResults, head_at
 from headscope.errors import ConfigError
+from headscope.finetune.significance import holm
 from headscope.published import state_of
 
 DIRECTIONS = ("target_to_element", "element_to_target")
@@ -124,11 +125,8 @@ def _spearman(one: Scores, other: Scores) -> float | None:
 
 def with_holm(rows: Sequence[Row]) -> list[Row]:
     """The rows with Holm's correction in the place of p."""
-    order, corrected, largest = sorted(range(len(rows)), key=lambda index: rows[index]["p"]), {}, 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(rows) - rank) * rows[index]["p"]))
-        corrected[index] = largest
+    corrected = holm([row["p"] for row in rows])
     return [
-        {**{key: value for key, value in row.items() if key not in ("p", "n")}, "p_holm": corrected[index], "n": row["n"]}
-        for index, row in enumerate(rows)
+        {**{key: value for key, value in row.items() if key not in ("p", "n")}, "p_holm": p, "n": row["n"]}
+        for row, p in zip(rows, corrected, strict=True)
     ]

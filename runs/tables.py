@@ -63,7 +63,7 @@ def run(cfg: DictConfig, more: "Callable[[Planned], Sequence[str]] | None" = Non
         clear(folder, keep=("model",) if cfg.then else ())
     with open_run(cfg, group=folder.name) as opened:
         seconds = sum(part.results.provenance.seconds for part in parts)
-        return opened.finish(findings, source_of(parts), seconds, runs)
+        return opened.finish(findings, source_of(parts, cfg.same_inputs), seconds, runs)
 
 
 def left_out(cfg: DictConfig) -> dict[Any, str]:
@@ -126,12 +126,13 @@ def run_rows(
     return [ChildRun(one.row, one.value, results, read_heads(folder / one.folder)) for one, results in found]
 
 
-def source_of(parts: Sequence[ChildRun]) -> Source:
-    """The files that any of the runs read; inputs are those of the last run or, for several values, of the first row's."""
+def source_of(parts: Sequence[ChildRun], same_inputs: bool = False) -> Source:
+    """The files that any of the runs read; inputs are those of the last run or, for several values, of the first row's,
+    unless all values are about the same."""
     last = parts[-1].results.provenance
     data = {file: sha256 for part in parts for file, sha256 in part.results.provenance.data.items()}
     examples: Mapping[str, int] = last.examples
-    if any(part.value is not None for part in parts):
+    if not same_inputs and any(part.value is not None for part in parts):
         first = [part.results.provenance.examples for part in parts if part.row == parts[0].row]
         examples = {"test": sum(counts.get("test", 0) for counts in first)}
     source = replace(last.as_source(), data=data, examples=examples)

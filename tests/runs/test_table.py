@@ -59,6 +59,7 @@ def test_the_layer_of_the_structural_probe_is_chosen_among_runs_of_each(tmp_path
         found[best]["test/uuas"], 80, f"layer {best}, chosen on validation"
     )  # fmt: skip
     assert sorted(found) == [0, 2, 4]
+    assert table["provenance"]["examples"]["test"] == row["inputs"]  # which are the same of every layer
     assert f"layer {best}, chosen on validation" in " ".join(out.split())
 
 
