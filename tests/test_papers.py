@@ -28,7 +28,7 @@ def rows_of(page):
 ROWS = {page.stem: rows_of(page) for page in PAGES}
 
 
-def tests_named(rows):
+def held_by(rows):
     """For each row, the (file, test) pairs that hold it; `the same` is what holds the row before, `::test` of its file."""
     file, before = None, []
     for cells in rows:
@@ -53,7 +53,7 @@ def test_there_are_enough_rows_and_none_has_an_empty_cell():
 
 @pytest.mark.parametrize("page", ROWS)
 def test_every_row_names_a_test_that_there_is(page):
-    for row, named in tests_named(ROWS[page]):
+    for row, named in held_by(ROWS[page]):
         assert named, row
         for file, test in named:
             path = PROJECT / "tests" / file
