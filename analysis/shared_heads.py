@@ -35,7 +35,8 @@ def of_two(one: ChildRun, other: ChildRun, quantity: str) -> list[Row]:
     if grids is None or any(len(set(grid.values())) < 2 for grid in grids):
         return []
     heads = sorted(set(grids[0]) & set(grids[1]))
-    found = cast(Any, spearmanr(*([grid[head] for head in heads] for grid in grids)))
+    one_values, other_values = ([grid[head] for head in heads] for grid in grids)
+    found = cast(Any, spearmanr(one_values, other_values))
     first = [sorted(grid, key=lambda head: (-grid[head], head))[:FIRST] for grid in grids]
     shared = [head_name(*head) for head in first[0] if head in first[1]]
     return [

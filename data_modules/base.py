@@ -157,7 +157,7 @@ class AttentionDataModule(pl.LightningDataModule):
 
     def token_names(self, ids: Sequence[int]) -> list[str]:
         """The tokens that ids stand for, as the tokenizer writes them."""
-        return self.encoder.tokenizer().convert_ids_to_tokens(list(ids))
+        return list(self.encoder.tokenizer().convert_ids_to_tokens(list(ids)))
 
     def source(self) -> Source:
         """Where the numbers come from."""
