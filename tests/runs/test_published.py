@@ -149,10 +149,10 @@ def test_the_published_means_over_tasks_are_beside_metrics_of_the_summary():
 def test_every_experiment_with_figures_is_walked_over():
     """By name, so that a change of how they are found loses none."""
     assert {name for name in FILES if says_figures(name)} == {
-        "clark_all_surface", "clark_coreference", "clark_gradients", "clark_probe_attention", "clark_probe_distances",
-        "clark_probe_random", "clark_probe_right_branching", "clark_probe_words", "clark_relations", "clark_surface",
-        "kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_glue", "kovaleva_patterns", "kovaleva_patterns_task",
-        "pande_sieves", "pattern_cnn", "pattern_fold", "structural_probe",
+        "clark_all_surface", "clark_clusters", "clark_coreference", "clark_gradients", "clark_probe_attention",
+        "clark_probe_distances", "clark_probe_random", "clark_probe_right_branching", "clark_probe_words",
+        "clark_relations", "clark_surface", "kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_glue",
+        "kovaleva_patterns", "kovaleva_patterns_task", "pande_sieves", "pattern_cnn", "pattern_fold", "structural_probe",
     }  # fmt: skip
 
 
