@@ -49,11 +49,6 @@ def test_no_cell_is_cut_and_no_line_too_long(name, width):
         assert "results.json has all columns" in text
 
 
-def test_the_tables_of_every_experiment_are_recorded():
-    experiments = Path(__file__).parents[2] / "conf" / "experiment"
-    assert {file.stem for file in experiments.glob("[!_]*.yaml")} == {table["experiment"] for table in TABLES.values()}
-
-
 def test_numbers_of_a_column_have_the_same_decimals():
     assert column_texts("accuracy", [49.8813, 100.0, None, 7.0]) == ["49.88", "100.00", "–", "7.00"]
     assert column_texts("share", [0.5, 1.0, 0.0]) == ["0.500", "1.000", "0.000"]
