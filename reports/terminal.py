@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headscope.contracts import Facts, Provenance, Quantity, Row, RunResults, Source
-from headscope.reports.evidence import of_the_same_state, sample_notes
+from headscope.published import why_not_beside
+from headscope.reports.evidence import sample_notes
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
@@ -137,10 +138,8 @@ def caption(provenance: Provenance) -> list[str]:
     if vectors := provenance.vectors:
         lines.append(f"word vectors: {vectors['size']} numbers, {100 * vectors['coverage']:.1f} % of the words known")
     published = provenance.config["published"]
-    if published["source"] and of_the_same_state(published, provenance.encoder):
-        lines.append(f"published: {published['source']}")
-    elif published["source"]:
-        lines.append(f"published figures are of another state of the model ({published['state']}): none stands beside ours")
+    if published["source"]:
+        lines.append(why_not_beside(published, provenance) or f"published: {published['source']}")
     return lines
 
 

@@ -21,7 +21,7 @@ from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnect
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
-from headscope.reports.evidence import of_the_same_state
+from headscope.published import figures_beside
 from headscope.reports.terminal import announce, show
 from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, remove_drafts, resume_point
 from headscope.runs.children import key_of
@@ -65,7 +65,7 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     findings = module.findings()
     metrics = with_counts(metrics, findings.metrics)
     stop_if_told()
-    published = cfg.published if of_the_same_state(cfg.published, source.encoder) else {"tables": {}}
+    published = figures_beside(cfg.published, source)
     tables = {
         "summary": summary(metrics, published, source.examples),
         **with_published(findings.tables, published["tables"]),

@@ -1,7 +1,7 @@
 """Tables on a terminal: no number is cut, whatever the width.
 
 `recorded_tables.json` holds the tables that every experiment shows, a few rows of each:
-python -m tests.record FOLDER; python -m tests.reports.test_terminal FOLDER
+python -m tests.record FOLDER --small; python -m tests.reports.test_terminal FOLDER
 """
 
 import io
@@ -132,7 +132,8 @@ def main(folder: Path) -> None:
             rows = sorted(results["tables"].get(name) or [], key=lambda row: -sum(len(str(cell)) for cell in row.values()))
             if columns and rows:
                 columns = list(rows[0]) if columns == "all" else columns
-                found[f"{file.parent.name}/{name}"] = {"columns": columns, "rows": rows[:MOST_ROWS]}
+                known = {"experiment": results["experiment"], "columns": columns, "rows": rows[:MOST_ROWS]}
+                found[f"{file.parent.name}/{name}"] = known
     RECORDED.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
 
 

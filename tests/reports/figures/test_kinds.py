@@ -322,6 +322,18 @@ def test_patterns_stack_to_the_whole_in_every_panel():
     assert len({axes.get_ylim() for axes in panels(made["patterns_by_layer"])}) == 1
 
 
+def test_each_pattern_has_an_example_with_its_tokens_where_they_have_room():
+    made = drawn(examples.pattern_maps, 12, 12)
+    assert list(made) == ["pattern_examples", "pattern_examples_tuned"]
+    axes = panels(made["pattern_examples_tuned"])[:5]
+    assert [one.get_title() for one in axes] == ["vertical", "diagonal", "vertical + diagonal", "block", "heterogeneous"]
+    assert [len([t for t in one.get_xticklabels() if t.get_text()]) for one in axes] == [9, 16, 0, 0, 0]
+    assert [one.get_xticks().tolist() for one in axes[2:4]] == [[0, 63], [0, 16]]
+    assert np.asarray(axes[1].images[0].get_array())[3, 4] == pytest.approx((1 + 12 % 5) / 10)
+    assert "no map" in texts(made["pattern_examples"])
+    assert axes[0].get_xlabel() == "STS-B, input 1234, head 12-12, 98.7 % sure"
+
+
 def test_the_grid_of_patterns_is_pale_where_the_pattern_is_rare():
     (axes,) = panels(drawn(examples.patterns, 2, 3)["patterns_of_heads"])
     picture = np.asarray(axes.images[0].get_array())
