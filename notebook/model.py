@@ -40,10 +40,10 @@ class Maps:
 
     def plot(self, layer: int, head: int) -> Figure:
         """One head's map as a picture."""
-        from matplotlib.figure import Figure
+        from headscope.notebook.figures import NotebookFigure
 
         size = 1.2 + 0.22 * len(self.labels)
-        figure = Figure(figsize=(size, size), layout="constrained")
+        figure = NotebookFigure(figsize=(size, size), layout="constrained")
         axes = figure.subplots()
         axes.imshow(self._map(layer, head).numpy(force=True), vmin=0, cmap="viridis")
         axes.set_xticks(range(len(self.labels)), self.labels, rotation=90, parse_math=False)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ATLAS = "atlas.html"
+DOTS_PER_INCH = 96  # of a page in a browser
 # What a plain word stands for, where it is not an option of the group of that name.
 NAMED = {"encoder": "encoder.name", "data": "data.test", "tuned": "tuned.name", "vectors": "vectors.path"}
 
@@ -101,12 +102,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on disk."""
+    """A figure on disk, as SVG for papers; a notebook shows the PNG beside it, in the size that it has on paper."""
 
     file: Path
 
-    def _repr_svg_(self) -> str:
-        return self.file.read_text(encoding="utf-8")
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        from headscope.reports.figures.drawing import PNG_DPI
+
+        content = self.file.with_suffix(".png").read_bytes()
+        pixels = int.from_bytes(content[16:20])  # where a PNG has its width
+        return content, {"width": round(pixels * DOTS_PER_INCH / PNG_DPI)}
 
 
 def open_folder(folder: str | Path) -> Run:
