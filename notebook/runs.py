@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import logging
 import os
 import random
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ATLAS = "atlas.html"
+TALKATIVE = ("pytorch_lightning", "lightning_fabric")  # loggers; on the command line the configuration sees to them
 DOTS_PER_INCH = 96  # of a page in a browser
 # What a plain word stands for, where it is not an option of the group of that name.
 NAMED = {"encoder": "encoder.name", "data": "data.test", "tuned": "tuned.name", "vectors": "vectors.path"}
@@ -184,21 +187,34 @@ def composed(overrides: Sequence[str]) -> Iterator[Any]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What is drawn at random by the notebook goes on as if nothing had run."""
-    python, numbers = random.getstate(), np.random.get_state()
+    """What the notebook draws at random, logs and warns of goes on as if nothing had run."""
+    python, numbers, environment = random.getstate(), np.random.get_state(), dict(os.environ)
+    disabled, exact = logging.root.manager.disable, torch.are_deterministic_algorithms_enabled()
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), warnings.catch_warnings():
             yield
     finally:
         random.setstate(python)
         np.random.set_state(numbers)
+        logging.disable(disabled)
+        torch.use_deterministic_algorithms(exact)
+        for name in os.environ.keys() - environment.keys():  # Lightning hands its seed to workers so
+            del os.environ[name]
 
 
 @contextmanager
 def nothing_printed(verbose: bool) -> Iterator[None]:
-    """The tables stay off the page, unless they are asked for: the results have them."""
+    """The tables stay off the page, unless they are asked for: the results have them. So does what Lightning tells."""
     if verbose:
         yield
         return
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        yield
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -107,7 +107,9 @@ def test_the_checklist_is_what_the_run_wrote_down(finished):
         assert found["evidence"] == "A sample that ships with the project: no evidence."
         assert found["search"] == "none: one configuration was run"
     probe, baseline = (items(RunResults.from_json(read(finished / name))) for name in RUNS)
-    assert probe["parameters that were trained"] == str(2 * 6 * 12)  # of each head a weight for either direction
+    assert probe["parameters that were trained"] == str(
+        2 * 2 * 6 * 12
+    )  # of each head a weight for either direction, and of the control
     assert probe["trainer.max_epochs"] == "1" and float(probe["module.lr"]) > 0
     assert baseline["parameters that were trained"] == "none: nothing was trained"
     assert (baseline["training"], baseline["validation figures"]) == ("none", "none")

@@ -24,7 +24,12 @@ export class LivePanel {
       { id: "live-how", onchange: () => this.ask() },
       atlas.live.ways.map((way) => make("option", { value: way }, WAY_WORDS[way] ?? way)),
     );
-    this.one = make("button", { type: "button", class: "quiet", id: "live-one", onclick: () => this.toggle(this.index) });
+    this.one = make("button", {
+      type: "button",
+      class: "quiet",
+      id: "live-one",
+      onclick: () => this.toggle(this.index),
+    });
     this.none = make(
       "button",
       { type: "button", class: "quiet", id: "live-none", onclick: () => this.enableAll() },
@@ -180,7 +185,9 @@ function predictionParts(prediction, count) {
       ),
     );
   if (prediction.kind === "masked" && !prediction.groups.length)
-    parts.push(make("p", { class: "muted" }, `Write ${prediction.mask} for a word to see what the model would fill in.`));
+    parts.push(
+      make("p", { class: "muted" }, `Write ${prediction.mask} for a word to see what the model would fill in.`),
+    );
   return [...parts, ...prediction.groups.map((group) => predictionTable(group, prediction.kind, count))];
 }
 
@@ -200,11 +207,7 @@ function predictionTable({ title, rows }, kind, count) {
     "table",
     { class: "data" },
     make("caption", title ? {} : { class: "unseen" }, title || "Prediction"),
-    make(
-      "thead",
-      {},
-      make("tr", {}, heading(""), heading("all heads"), compared && heading(`without ${count}`)),
-    ),
+    make("thead", {}, make("tr", {}, heading(""), heading("all heads"), compared && heading(`without ${count}`))),
     make(
       "tbody",
       {},
