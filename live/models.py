@@ -163,7 +163,7 @@ class LiveModel:
     def _label(self, index: int) -> str:
         if self.encoder.predicts == CLASSES:
             return str(cast("Mapping[int, str]", self.encoder.loaded().config.id2label)[index])
-        return self.tokenizer.decode([index]).strip() or str(self.tokenizer.convert_ids_to_tokens(index))
+        return cast(str, self.tokenizer.decode([index])).strip() or str(self.tokenizer.convert_ids_to_tokens(index))
 
 
 def cosine(one: Float[Tensor, "token size"], other: Float[Tensor, "token size"]) -> float:
