@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,7 @@ def undisturbed() -> Iterator[None]:
     disabled, exact = logging.root.manager.disable, torch.are_deterministic_algorithms_enabled()
     try:
         with torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")  # of tqdm, which nobody here asked for bars
             yield
     finally:
         random.setstate(python)
@@ -208,6 +210,7 @@ def nothing_printed(verbose: bool) -> Iterator[None]:
     if verbose:
         yield
         return
+    import_module("pytorch_lightning")  # which sets the level of its logger when it is first imported
     loggers = [logging.getLogger(name) for name in TALKATIVE]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
