@@ -14,7 +14,7 @@ from typing import Any
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 PATIENCE = 600  # seconds that a cell may take
-COLOURS = 64  # of a kept picture
+COLOURS = 256  # of a kept picture, as many as a palette has
 PNG = "image/png"
 CHECK = "--check"
 # Of the atlas, what a file can hold without growing large; a reader who runs the cell gets the page.
@@ -56,7 +56,7 @@ def slim(content: Any, folder: Path) -> Any:
 
 
 def few_colours(png: str) -> str:
-    """A picture as base64, in a palette: a third of the bytes, and nobody sees the difference."""
+    """A picture as base64, in a palette: a third of the bytes."""
     from PIL import Image
 
     kept = io.BytesIO()
