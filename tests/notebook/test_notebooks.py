@@ -10,6 +10,8 @@ import pytest
 from tests.notebooks import FOLDER, NOTEBOOKS, PNG, executed, slim
 
 LARGEST_PICTURE, LARGEST_FILE = 60_000, 400_000
+# Notebooks whose outputs are not kept yet: `python -m tests.notebooks NAME`.
+NOT_KEPT = {"1_first_look", "2_your_own_treebank_and_model"}
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -40,6 +42,10 @@ def test_what_is_kept_is_small_whole_and_of_no_machine(notebook):
     text = notebook.read_text(encoding="utf-8")
     content = json.loads(text)
     assert len(text) < LARGEST_FILE
+    assert any(cell["outputs"] for cell in cells(content)) == (notebook.stem not in NOT_KEPT)
+    assert not re.search(r"/(?:tmp|root|home|work|Users)/", text)
+    if notebook.stem in NOT_KEPT:
+        return
     assert [cell["execution_count"] for cell in cells(content)] == list(range(1, len(cells(content)) + 1))
     pictures = [
         output["data"][PNG] for cell in cells(content) for output in cell["outputs"] if PNG in output.get("data", {})
@@ -47,14 +53,13 @@ def test_what_is_kept_is_small_whole_and_of_no_machine(notebook):
     assert pictures and all(len(base64.b64decode(joined(one))) < LARGEST_PICTURE for one in pictures)
     outputs = [output for cell in cells(content) for output in cell["outputs"]]
     assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
-    assert not re.search(r"/(?:tmp|root|home|work|Users)/", text)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_runs_and_gives_what_it_shows(notebook, tmp_path):
     kept, now = json.loads(notebook.read_text(encoding="utf-8")), slim(executed(notebook, tmp_path), tmp_path)
-    for before, after in zip(cells(kept), cells(now), strict=True):
+    for before, after in zip(cells(kept), cells(now), strict=True) if notebook.stem not in NOT_KEPT else ():
         assert kinds(before) == kinds(after), joined(before["source"])
         expected, found = ([float(number) for number in NUMBER.findall(plain(cell))] for cell in (before, after))
         # Training is not the same to the last digit on another processor.
