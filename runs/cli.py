@@ -29,12 +29,16 @@ from headscope.runs.slurm import requeued_when_warned
 from headscope.runs.sweeps.job import sweep_job
 
 FIRST_WORD = 5  # seconds
+COMMANDS = {"serve": "headscope.live.command"}  # what is no run, by its first word; each has `main`
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def main() -> None:
     """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted, 143 ended by SIGTERM."""
     with answered_sigterm(), requeued_when_warned(), clear_errors():
+        if command := COMMANDS.get(" ".join(sys.argv[1:2])):
+            importlib.import_module(command).main(sys.argv[2:])
+            return
         if {"--help", "-h"} & set(sys.argv[1:]):
             print(help_text(sys.argv[1:]), end="")
             return

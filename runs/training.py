@@ -70,7 +70,13 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
         "summary": summary(metrics, published, source.examples),
         **with_published(findings.tables, published["tables"]),
     }
-    return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
+    findings = replace(findings, metrics=metrics, tables=tables)
+    return opened.finish(findings, source, time.monotonic() - started, trained=trained_parameters(cfg, module))
+
+
+def trained_parameters(cfg: DictConfig, module: Any) -> int | None:
+    """How many numbers were learnt; None where nothing was."""
+    return sum(one.numel() for one in module.parameters() if one.requires_grad) if "fit" in cfg.stages else None
 
 
 def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer:
