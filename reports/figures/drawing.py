@@ -112,7 +112,8 @@ def sheet(results: RunResults, title: str, width: float, height: float, notes: S
     """
     width = min(page_width(results), max(width, COLUMN))
     source = caption(results)
-    title = wrapped(f"{title[:1].upper()}{title[1:]}{' — ' if source else ''}{source}", width - 4, TITLE)
+    about = f"\u00a0— {source}" if source else ""  # a dash ends a line, it does not begin one
+    title = wrapped(f"{title[:1].upper()}{title[1:]}{about}", width - 4, TITLE)
     notes = [wrapped(note, width - 4, SMALL) for note in (*notes, *sample_notes(results.provenance))]
     lines = (TITLE * (title.count("\n") + 1) + SMALL * sum(note.count("\n") + 1 for note in notes)) * 1.25 * POINT
     figure = Figure(figsize=(width / INCH, (height + lines + 3) / INCH), layout="constrained")
@@ -254,9 +255,13 @@ def name_cells(axes: Axes, layers: int, heads: int, cell: float) -> None:
 
 
 def add_bar(drawn: Sheet, image: Any, axes: Any, label: str, height: float) -> Colorbar:
-    """A labelled colour bar as tall as the panels, which are so many millimetres."""
+    """A labelled colour bar as tall as the panels, which are so many millimetres.
+
+    Its width follows from that height; the share of the panels' width is only more than it needs, since a bar of too little
+    would be shortened to keep its shape.
+    """
     return drawn.body.colorbar(
-        image, ax=axes, aspect=max(2.0, height / BAR_WIDTH), fraction=0.05, label=wrapped(label, max(height, 20.0), 7)
+        image, ax=axes, aspect=max(2.0, height / BAR_WIDTH), fraction=0.15, label=wrapped(label, max(height, 20.0), 7)
     )
 
 
