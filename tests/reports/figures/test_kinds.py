@@ -175,6 +175,7 @@ def test_disabled_layers_are_bars_with_intervals():
     assert [bar.get_width() for bar in axes.patches] == [0, -1, -2, -3]
     assert [bar.get_alpha() for bar in axes.patches] == [0.35, 0.35, 1, 1]  # -0.5 - layer to 2.5 - layer
     assert "Pale: the 95 % interval holds 0 (2 of 4 layers)." in said(figure)
+    assert "Accuracy of the whole model: 60.0." in said(figure)
 
 
 # Features and surface
