@@ -61,7 +61,7 @@ def coreference_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tup
         shares = shares_of_earlier(drawing["attention"])
         # Of an entity of many mentions every pair is a link: those that the head does not see would hide those it does.
         links = {(later, earlier) for later, earlier in drawing["links"] if shares[later][earlier] >= LEAST_SHARE}
-        draw_lines(drawn.body.subplots(), drawing["words"], shares, drawn.width, links, faintest=LEAST_SHARE)
+        draw_lines(drawn.body.subplots(), drawing["words"], shares, drawn.width, links, 7.0, LEAST_SHARE, faintest_link=0.0)
         legend_below(drawn, legend_of_lines("to an antecedent"))
         yield f"coreference_lines_{number}", drawn
 

@@ -126,10 +126,11 @@ def draw_lines(
     links: Collection[tuple[int, int]] = (),
     size: float = 7.0,
     faintest: float = FAINTEST,
+    faintest_link: float = FAINTEST_LINK,
 ) -> None:
     """Each left word joined to what it attends to, in a panel of so many millimetres.
 
-    Links have a colour of their own, lie above all other lines and are never so faint that they cannot be seen.
+    Links have a colour of their own, lie above all other lines and are never fainter than `faintest_link`.
     """
     for left, row in enumerate(attention):
         for right, weight in enumerate(row):
@@ -139,7 +140,7 @@ def draw_lines(
                     [0, 1],
                     [left, right],
                     color=LINK if linked else OURS,
-                    alpha=FAINTEST_LINK + (1 - FAINTEST_LINK) * min(1, weight) if linked else min(1, weight),
+                    alpha=faintest_link + (1 - faintest_link) * min(1, weight) if linked else min(1, weight),
                     linewidth=2.0 if linked else 1.0,
                     zorder=3 if linked else 2,
                 )

@@ -78,6 +78,8 @@ def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
     left, right = others[0].get_ydata()
     assert others[0].get_alpha() == weights[int(left)][int(right)]
     assert min(line.get_zorder() for line in links.values()) > max(line.get_zorder() for line in others)
+    for (query, key), line in links.items():  # seen also where the head gives it little
+        assert line.get_alpha() == pytest.approx(0.35 + 0.65 * weights[int(query)][int(key)])
     assert legend_texts(figure) == ["nsubj link", "other attention"]
     assert texts(figure).count("representatives") == 2
     assert "Head 2-3 finds nsubj (dependent → governor) — " in said(figure)
@@ -130,10 +132,8 @@ def test_links_to_antecedents_stand_out_by_their_share_of_the_attention_to_earli
     shares = {(row, column): weights[row][column] / sum(weights[row][:row]) for row in range(8) for column in range(row)}
     assert set(links) | set(others) == {pair for pair, share in shares.items() if share >= 0.05}
     assert set(links) == {pair for pair in ((5, 1), (7, 5)) if shares[pair] >= 0.05} != set()
-    for pair, line in links.items():
-        assert line.get_alpha() == pytest.approx(0.35 + 0.65 * shares[pair])
-    for pair, line in others.items():
-        assert line.get_alpha() == pytest.approx(min(1, shares[pair]))
+    for pair, line in (links | others).items():
+        assert line.get_alpha() == pytest.approx(shares[pair])
     assert min(line.get_zorder() for line in links.values()) > max(line.get_zorder() for line in others.values())
     assert min(line.get_linewidth() for line in links.values()) > max(line.get_linewidth() for line in others.values())
     assert legend_texts(figure) == ["to an antecedent", "other attention"]
