@@ -397,6 +397,18 @@ def test_layers_show_coarse_roles_and_heads_of_several_fine_ones_before_and_afte
     ]  # fmt: skip
 
 
+def test_a_role_that_no_input_has_is_no_line_at_zero():
+    def single_sentences(found, rows):
+        found.metrics["test/share_block"] = None
+
+    left, _ = panels(drawn(examples.roles, 2, 3, change=single_sentences)["roles_by_layer"])
+    assert [line.get_label() for line in left.lines] == [role for role in BROAD if role != "block"]
+
+
+def test_the_threshold_curve_says_which_model_it_is_of():
+    assert "Heads with each role, by threshold after fine-tuning — " in said(drawn(examples.roles, 2, 3)["roles_tau"])
+
+
 def test_roles_of_tasks_have_a_panel_for_each_and_the_published_mean_beside_the_fine_tuned_alone():
     made = drawn(examples.role_tasks, 3, 4)
     (axes,) = panels(made["roles_shares"])
