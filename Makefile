@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test test-all test-slow installed readme lint bench clean
+.PHONY: help setup run test test-all test-slow installed readme docs lint bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -22,8 +22,11 @@ test-slow: $(READY)  ## the tests that take long, alone
 installed: $(READY)  ## the wheel, installed and run in an empty environment, against this checkout
 	$(BIN)/python -m tests.installed
 
-readme: $(READY)  ## every command of README.md, run on samples
+readme: $(READY)  ## every command of README.md and docs/, run on samples
 	$(BIN)/python -m tests.readme_commands --run $(ARGS)
+
+docs: $(READY)  ## the site of docs/, into site/; a warning fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(ARGS)
 
 lint: $(READY)  ## style of code and imports, format of the pages
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,6 +1,7 @@
 """Attention to linguistic features and along linguistic links (Kovaleva, sections 4.4 and 4.5)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ LINK_LABELS = {
     "noun_pronoun_backward": ("pronoun to noun", "Attention from a pronoun to a noun."),
 }
 TUNED, CHANGE = "tuned_", "change_"
+SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
 
 
 class FeatureAttention(Analysis):
@@ -93,7 +95,7 @@ class FeatureAttention(Analysis):
                 heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high)
         named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
-        notes = [named + none, *cls_notes(rows, self.layout.read_name)]
+        notes = [named + none, *cls_notes(rows, self.layout)]
         if any(row["quantity"].startswith("noun_pronoun") for row in rows):
             notes.append("noun and pronoun: every noun with every pronoun of a text, since no coreference is annotated here")
         return Findings(tables={"features": rows}, heads=heads, notes={"features": notes})
@@ -116,20 +118,18 @@ class FeatureAttention(Analysis):
 
 def meaning(name: str, layout: Layout) -> Quantity:
     """What a quantity of this analysis is called and means."""
-    plain = name.replace("_", " ")
     if name.startswith(TUNED):
-        label, text = f"{plain.removeprefix('tuned ')}, fine-tuned", "The same in the fine-tuned model."
-    elif name.startswith(CHANGE):
-        label, text = (
-            f"change of {plain.removeprefix('change ')}",
-            "The value in the fine-tuned model minus that in this one.",
-        )
-    elif name in TO_FEATURE:
-        feature = plain.removeprefix("attention to ")
+        one = meaning(name.removeprefix(TUNED), layout)
+        return replace(one, name=name, label=f"{one.label}, fine-tuned", description="The same in the fine-tuned model.")
+    if name.startswith(CHANGE):
+        one, text = meaning(name.removeprefix(CHANGE), layout), "The value in the fine-tuned model minus that in this one."
+        return replace(one, name=name, label=f"change of {one.label}", description=text)
+    if name in TO_FEATURE:
+        feature = feature_label(name.removeprefix("attention_to_"))
         label = f"attention to {feature}"
         text = f"Attention that a {feature} token gets from all tokens, the largest where there are several."
     elif name in FROM_CLS:
-        feature = plain.removeprefix("cls to ")
+        feature = feature_label(name.removeprefix("cls_to_"))
         label = f"{layout.read_name} to {feature}"
         text = f"Attention from {layout.read_name} to a {feature} token, the largest where there are several."
     elif name == DIAGONAL:
@@ -137,6 +137,11 @@ def meaning(name: str, layout: Layout) -> Quantity:
     else:
         label, text = LINK_LABELS[name]
     return Quantity(name, label, text, better="high", section=SECTION)
+
+
+def feature_label(feature: str) -> str:
+    """A feature as people call it; special tokens as BERT does, for which the layout has the model's own."""
+    return SPECIAL.get(feature, feature.replace("_", " "))
 
 
 def feature_values(
@@ -180,15 +185,20 @@ def near_diagonal(
     return (rows * real[:, None]).sum(-1) / real.sum(1).clamp(min=1)[:, None]
 
 
-def cls_notes(rows: Sequence[Row], read: str) -> list[str]:
-    """What the token that is read attends to most in the last layer, beside what the paper says of fine-tuned models."""
+def cls_notes(rows: Sequence[Row], layout: Layout) -> list[str]:
+    """What the token that is read attends to most in the last layer, beside what the paper says of fine-tuned models.
+
+    In a causal model that is the last token, of which the paper, whose models read their first, says nothing.
+    """
     column = "tuned_mean" if rows and "tuned_mean" in rows[0] else "mean"
     of_cls = {row["quantity"].removeprefix("cls_to_"): row[column] for row in rows if row["quantity"] in FROM_CLS}
-    others = {name: value for name, value in of_cls.items() if name != "cls"}
+    others = {name: value for name, value in of_cls.items() if layout.causal or name != "cls"}
     if not others:
         return []
     state = "the fine-tuned model" if column == "tuned_mean" else "this model"
-    best = max(others, key=others.__getitem__).replace("_", " ")
-    told = f"{read} of {state} attends in the last layer most to: {best}, itself aside"
-    published = "published, fine-tuned: [SEP] for most tasks, punctuation for STS-B, RTE and QNLI"
-    return [f"{told} ({published})" if column == "tuned_mean" else told]
+    best = feature_label(max(others, key=others.__getitem__))
+    told = f"{layout.read_name} of {state} attends in the last layer most to: {best}"
+    if layout.causal:
+        return [told]
+    published = "published, fine-tuned: the separator for most tasks, punctuation for STS-B, RTE and QNLI"
+    return [f"{told}, itself aside ({published})" if column == "tuned_mean" else f"{told}, itself aside"]

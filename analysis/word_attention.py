@@ -47,18 +47,19 @@ class GivesToSeparator(DrawsMaps):
         maps = self.layers * self.heads
         self.add_sum("sep_total", FOLDS, maps, len(TAGS))
         self.add_sum("sep_words", FOLDS, len(TAGS))
-        self.add_sum("sep_resampled", FOLDS, replicates, maps, len(SIDES), dtype=torch.float32)
-        self.add_sum("sep_resampled_words", FOLDS, replicates, len(SIDES), dtype=torch.float32)
+        self.add_sum("sep_resampled", FOLDS, replicates, maps, len(SIDES))
+        self.add_sum("sep_resampled_words", FOLDS, replicates, len(SIDES))
 
     def add_separators(self, batch: AttentionBatch, fold: Tensor, weights: Tensor) -> None:
         """Count a batch, given the half of each input and its weight in each replicate."""
         separator = batch.mask & (batch.gold["governors"] == IGNORE)
         separator[:, 0] = False  # ROOT
         tags = batch.gold["upos"]
-        member = (tags[..., None] == torch.arange(len(TAGS), device=tags.device)).float()  # (batch, word, tag)
-        given = attention_to(flat_maps(batch), separator) @ member  # (batch, map, tag)
-        words = member.sum(1)
-        self.sep_total += torch.einsum("bf,bmt->fmt", fold.double(), given.double())
+        # In float64: nouns and others differ by little, so that float32 would leave few digits of their difference.
+        member = (tags[..., None] == torch.arange(len(TAGS), device=tags.device)).double()  # (batch, word, tag)
+        given = attention_to(flat_maps(batch), separator).double() @ member  # (batch, map, tag)
+        words, fold, weights = member.sum(1), fold.double(), weights.double()
+        self.sep_total += torch.einsum("bf,bmt->fmt", fold, given)
         self.sep_words += fold.T @ words
         sides = in_sides(given), in_sides(words)
         for half in range(FOLDS):

@@ -277,6 +277,9 @@ class AttentionDataModule(pl.LightningDataModule):
         for stage in stages:
             require_choice("stages", stage, SPLITS_OF_STAGE)
         self.wanted = {split for stage in stages for split in SPLITS_OF_STAGE[stage]}
+        self.read_examples()
+        if self.words.outputs and not self.cache:
+            self.encoder.load()  # one whose maps cannot be had says so before texts are parsed and vectors are read
         for split in sorted(self.wanted):
             self._split(split)
 

@@ -24,9 +24,10 @@ class LanguageDataModule(AttentionDataModule):
     """Paragraph pairs with labelled tokens; without a file, of the packaged articles.
 
     `masked`: a seeded share of the tokens is hidden behind the mask token and asked for; `causal`: every token but special
-    ones is asked for where the token before it stands; `auto`: masked where the tokenizer has a mask token. `held_out` is
-    the share of articles that is for the test alone, and as large a one for validation; without it all are for the test.
-    With `train`, the articles of `test` are all for the test.
+    ones is asked for where the token before it stands; `auto`: masked where the tokenizer has a mask token. `held_out_share`
+    is the share of articles that is for the test alone, and as large a one for validation; without it all are for the test.
+    With `train`, the articles of `test` are all for the test. Training segments are read `masks` times, each time with
+    other tokens masked.
     """
 
     units = "tokens"
@@ -36,20 +37,24 @@ class LanguageDataModule(AttentionDataModule):
         self,
         test: str | None = None,
         train: str | None = None,
-        held_out: float | int | None = None,
+        held_out_share: float | int | None = None,
         objective: str = "auto",
         limit: int | None = 1000,
         mask_share: float = 0.15,
+        masks: int = 1,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         require_limit(limit)
+        if not isinstance(masks, int) or masks < 1:
+            raise ConfigError(f"data.masks={masks}: expected a whole number from 1.")
         require_choice("data.objective", objective, OBJECTIVES)
-        for key, share in (("mask_share", mask_share), ("held_out", held_out)):
+        for key, share in (("mask_share", mask_share), ("held_out_share", held_out_share)):
             if share is not None and not 0 < share < 1:
                 raise ConfigError(f"data.{key}={share}: expected a share between 0 and 1.")
         self.test, self.train = Path(test) if test else SAMPLE, Path(train) if train else None
-        self.held_out, self.objective, self.limit, self.mask_share = held_out, objective, limit, mask_share
+        self.held_out_share, self.mask_share = held_out_share, mask_share
+        self.objective, self.limit, self.masks = objective, limit, masks
         self.short_articles = 0
 
     def files(self) -> list[Path]:
@@ -62,7 +67,8 @@ class LanguageDataModule(AttentionDataModule):
             self.short_articles += sum(len(article.paragraphs) < 2 for article in articles)
             if not pairs:
                 raise DataError(f"{self.test}: expected articles of two or more paragraphs for {name}, found none.")
-            found[name] = [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed)]
+            times = self.masks if name == "train" else 1  # which tokens are masked is drawn by an example's index
+            found[name] = [Example(pair, {}) for pair in sampled(pairs, self.limit, self.seed) * times]
         return found
 
     def _parts(self) -> Parts:
@@ -70,12 +76,12 @@ class LanguageDataModule(AttentionDataModule):
         tested = [article for file in text_files(self.test) for article in read_articles(file)]
         if self.train:
             rest = [article for file in text_files(self.train) for article in read_articles(file)]
-            val, train = drawn_apart(rest, self.held_out or 0.1, self.seed)
+            val, train = drawn_apart(rest, self.held_out_share or 0.1, self.seed)
             return {"train": train, "val": val, "test": tested}
-        if self.held_out is None:
+        if self.held_out_share is None:
             return {"test": tested}
-        test, rest = drawn_apart(tested, self.held_out, self.seed)
-        val, train = drawn_apart(rest, self.held_out, self.seed)
+        test, rest = drawn_apart(tested, self.held_out_share, self.seed)
+        val, train = drawn_apart(rest, self.held_out_share, self.seed)
         return {"train": train, "val": val, "test": test}
 
     @property

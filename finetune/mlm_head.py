@@ -38,14 +38,15 @@ class MaskedHead(pl.LightningModule):
         words: int = cast(Any, self.model.get_output_embeddings()).weight.shape[0]
         self.counts: Tensor
         self.register_buffer("counts", torch.zeros(words))  # of the training tokens
-        self.kept: dict[int, Tensor] = {}  # the states of an input's masked tokens, by its index in the training part
+        self.kept: dict[tuple[str, int], Tensor] = {}  # the states of an input's masked tokens, by its part and index there
         self.sums = nn.ModuleDict({name: SumMetric() for name in PARTS})
 
     def on_fit_start(self) -> None:
         split = cast(Any, self.trainer).datamodule.read_splits()["train"]
-        for item in split.items:
-            labels = item.model_inputs["labels"]
-            ids = np.where(labels == IGNORE, item.input_ids, labels)
+        self.counts.zero_()  # those of the checkpoint, where a run goes on
+        labels = [item.model_inputs["labels"] for item in split.items]
+        read = [np.where(one == IGNORE, item.input_ids, one) for item, one in zip(split.items, labels, strict=True)]
+        for ids in {ids.tobytes(): ids for ids in read}.values():  # a text that is masked in several ways counts once
             self.counts += torch.bincount(torch.from_numpy(ids).long(), minlength=len(self.counts)).to(self.device)
 
     def states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
@@ -54,8 +55,11 @@ class MaskedHead(pl.LightningModule):
         with torch.no_grad():
             return self.model.base_model(**inputs)[0][batch.encoder_inputs["labels"] != IGNORE]
 
-    def _kept_states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
-        index, asked = batch.input_index.tolist(), (batch.encoder_inputs["labels"] != IGNORE).sum(1).tolist()
+    def _kept_states(self, batch: AttentionBatch, part: str) -> Float[Tensor, "asked size"]:
+        index = [(part, one) for one in batch.input_index.tolist()]
+        asked = (batch.encoder_inputs["labels"] != IGNORE).sum(1).tolist()
+        if not any(asked):  # of a process that has no input of its own, and must not keep that for the input's states
+            return self.states(batch)
         if any(one not in self.kept for one in index):
             self.kept |= dict(zip(index, self.states(batch).split(asked), strict=True))
         return torch.cat([self.kept[one] for one in index])
@@ -65,15 +69,22 @@ class MaskedHead(pl.LightningModule):
 
     def training_step(self, batch: AttentionBatch, batch_idx: int) -> Tensor:
         labels = asked_words(batch)
-        logits = head_logits(self.model, self._kept_states(batch))
-        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), torch.tensor(len(labels)))
+        logits = head_logits(self.model, self._kept_states(batch, "train"))
+        count = torch.tensor(len(labels), device=labels.device)
+        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), count)
         self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
         return loss
 
     def validation_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        if not len(batch.mask):  # of an idle process; models refuse a batch of none
-            return
-        labels, logits = asked_words(batch), head_logits(self.model, self.states(batch))
+        if len(batch.mask):  # none in an idle process, and models refuse a batch of none
+            self._score(batch, self._kept_states(batch, "val"))
+
+    def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
+        if len(batch.mask):
+            self._score(batch, self.states(batch))
+
+    def _score(self, batch: AttentionBatch, states: Float[Tensor, "asked size"]) -> None:
+        labels, logits = asked_words(batch), head_logits(self.model, states)
         chances = self.unigram_log_chances()
         found = {
             "loss": nn.functional.cross_entropy(logits, labels, reduction="sum"),
@@ -84,9 +95,6 @@ class MaskedHead(pl.LightningModule):
         }
         for name, value in found.items():
             cast(SumMetric, self.sums[name]).update(value)
-
-    def test_step(self, batch: AttentionBatch, batch_idx: int) -> None:
-        self.validation_step(batch, batch_idx)
 
     def unigram_log_chances(self) -> Float[Tensor, "word"]:
         """How likely each word is by its count in the training text, to which one is added."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 Value = TypeVar("Value")
+LONGEST_QUOTE = 300  # characters of the words of a library
 
 
 class InputError(Exception):
@@ -28,8 +29,9 @@ class ConfigError(InputError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error of a library, to quote in a sentence."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of an error of a library, to quote in a sentence; some quote a whole file."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

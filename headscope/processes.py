@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from headscope.errors import ConfigError
@@ -23,6 +24,7 @@ RANKS = ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
 Item = TypeVar("Item")
 PATIENCE = 0.5  # seconds that a loop may take before it is shown
 SHOW_EVERY = 0.1
+ROOM_FOR_RATE = 80  # columns of a terminal
 SAME_WISH = 1.0  # seconds: `timeout` sends SIGTERM to its command and again to the group
 LOCK = ".lock"
 _locked: set[Path] = set()  # folders that this process has to itself
@@ -194,8 +196,10 @@ def _with_lines(items: Sequence[Item], description: str, name: Callable[[Item], 
 
 
 def _bar(transient: bool = False) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeLeft())
-    return Progress(*columns, console=Console(stderr=True), transient=transient)
+    console, one_line = Console(stderr=True), Column(no_wrap=True)
+    rate = [Rate(one_line)] if console.width >= ROOM_FOR_RATE else []  # where it is narrow, the time left matters more
+    columns = (TextColumn("{task.description}", table_column=one_line), BarColumn(), MofNCompleteColumn(), *rate)
+    return Progress(*columns, TimeLeft(one_line), console=console, transient=transient)
 
 
 def _total(items: Iterable[Item], each: int) -> int | None:

@@ -188,11 +188,14 @@ def column_texts(name: str, values: Sequence[object]) -> list[str]:
 
 
 def _decimals(numbers: Sequence[float]) -> int:
-    """Enough to tell shares from one another; where all are tiny, two digits of the largest."""
-    largest = max(numbers, default=0.0)
+    """Enough to tell shares from one another: where all are tiny or almost equal, two digits of what they differ by."""
+    largest, usual = max(numbers, default=0.0), 3 if any(0 < number < 1 for number in numbers) else 2
+    spread = largest - min(numbers, default=0.0)
+    if 10**-MOST_DECIMALS < spread < 10**-usual:
+        return min(MOST_DECIMALS, 1 - math.floor(math.log10(spread)))
     if 0 < largest < 0.01:
         return min(MOST_DECIMALS, 1 - math.floor(math.log10(largest)))
-    return 3 if any(0 < number < 1 for number in numbers) else 2
+    return usual
 
 
 def _text(value: object, decimals: int) -> str:

@@ -51,8 +51,10 @@ def run(cfg: DictConfig) -> RunResults:
 
 def named_model(cfg: DictConfig, task: str | None) -> Path | None:
     """The folder that is named for a task, or that a named run left."""
+    if task is None:  # no task of GLUE: a treebank, say
+        return None
     named, run_folder = (cfg.get("tuned_of") or {}).get(task), cfg.get("tuned_run")
-    if named or not run_folder or not task:
+    if named or not run_folder:
         return Path(named) if named else None
     places = [Path(run_folder) / place.format(task) for place in MODEL_IN]
     return next((place for place in places if place.is_dir()), None)

@@ -1,8 +1,9 @@
-"""Every command of the README: `python -m tests.readme_commands` checks them, `--run` runs them on samples.
+"""Every command of README.md and docs/: `python -m tests.readme_commands` checks them, `--run` runs them on samples.
 
 Checked means: the configuration composes, all its keys and options exist, classes take what they are given; modules and
 targets of make exist. Run means: in an empty folder, one after another, with the files of the samples in the place of
-names such as dev.conllu, few examples, and status 0 with results.json at the end.
+names such as dev.conllu, few examples, and status 0 with results.json at the end. What stands in a line of text or in
+a table, with … in the place of values, is only checked.
 """
 
 import argparse
@@ -40,6 +41,7 @@ SUBSTITUTES = {
     "dev.conllu": str(SAMPLES / "treebank" / "val.conllu"),
     "test.conllu": str(SAMPLES / "treebank" / "test.conllu"),
     "gum.conllu": str(SAMPLES / "coreference" / "documents.conllu"),
+    "data.labels=mine.csv": f"data.labels={SAMPLES / 'patterns' / 'labels.csv'}",
     "wiki.txt": str(SAMPLES / "articles" / "articles.txt"),
     "encoder=bert_base": "encoder=minilm",
     "encoder=roberta_base": "encoder=minilm",
@@ -58,22 +60,56 @@ NOT_RUN = {
 }
 # What a command reads of earlier runs, and how to make it where no command before has done so.
 PREPARED = {
+    r"(?<=encoder\.name=)(outputs/mlm)/model\b": "python train.py experiment=mlm_head run_dir={}",
+    r"(?<=relations_run=)(outputs/[\w/.-]+)": "python train.py experiment=clark_relations run_dir={}",
     r"(?<=[=,\[])(outputs/[\w/.-]+)/model\b": "python train.py experiment=kovaleva_glue data.task=rte run_dir={}",
     r"(?<=^runs=\[)([^]]+)(?=\]$)": "python train.py experiment=clark_coreference run_dir={}",
 }
 # What the machine may lack: then a command is checked without the part that needs it.
 OPTIONAL: dict[str, tuple[str, ...]] = {}
-TUTORIAL = "### A new analysis, step by step"  # its command needs its files: tests/test_tutorial.py follows it whole
+TUTORIAL = "## A new analysis, step by step"  # its command needs its files: tests/test_tutorial.py follows it whole
+WRITTEN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs")
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+MENTIONED = {"C ": "python train.py ", "experiment=": "python train.py experiment=", "python ": "python ", "make ": "make "}
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS_WITH_VALUE = ("--cfg", "-c", "--package", "-p", "--config-name", "-cn", "--config-dir", "-cd", "--info", "-i")
 PROGRAMS = ("python", "python3", "make", "torchrun", "srun")
 
 
+def pages() -> list[Path]:
+    """README.md and all other pages that are written."""
+    places = [PROJECT / name for name in WRITTEN]
+    return [file for place in places for file in (sorted(place.rglob("*.md")) if place.is_dir() else [place])]
+
+
+def texts() -> list[str]:
+    """Each page, without the tutorial."""
+    found = []
+    for page in pages():
+        before, _, tutorial = page.read_text(encoding="utf-8").partition(TUTORIAL)
+        found.append(before + "\n## ".join(("", *tutorial.split("\n## ")[1:])))
+    return found
+
+
 def readme_commands() -> list[str]:
-    """The commands of README.md and of `--help`, once each, in order."""
-    before, _, tutorial = (PROJECT / "README.md").read_text(encoding="utf-8").partition(TUTORIAL)
-    text = before + tutorial.partition("\n## ")[2]
-    return list(dict.fromkeys([*commands_of(text), *commands_of(f"```\n{EXAMPLES}```")]))
+    """The commands of all pages and of `--help`, once each, in order."""
+    found = [command for text in texts() for command in commands_of(text)]
+    return list(dict.fromkeys([*found, *commands_of(f"```\n{EXAMPLES}```")]))
+
+
+def mentioned_commands() -> list[str]:
+    """The commands that stand in lines and tables of all pages, once each, and in no code block."""
+    found = [command for text in texts() for command in mentioned_in(text)]
+    return [command for command in dict.fromkeys(found) if command not in readme_commands()]
+
+
+def mentioned_in(text: str) -> Iterator[str]:
+    """Code in a line that begins as a command does, and names no NAME; `C` is what the pages of papers call the program."""
+    for span in SPAN.findall(FENCE.sub("", text)):
+        for start, meaning in MENTIONED.items():
+            if span.startswith(start) and "NAME" not in span:
+                yield meaning + span.removeprefix(start).replace("\\|", "|").replace("…", "x")
+                break
 
 
 def commands_of(text: str) -> Iterator[str]:
@@ -240,7 +276,7 @@ def main() -> int:
     given = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for command in readme_commands():
+        for command in [*readme_commands(), *(() if given.run else mentioned_commands())]:
             if given.only not in command:
                 continue
             reason = why_not_run(command) if given.run else "checked"

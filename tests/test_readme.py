@@ -5,9 +5,21 @@ import pytest
 from hydra.errors import ConfigCompositionException, MissingConfigException
 
 from tests import commands
-from tests.readme_commands import check, commands_of, is_question, overrides_of, readme_commands, run, substituted, words_of
+from tests.readme_commands import (
+    check,
+    commands_of,
+    is_question,
+    mentioned_commands,
+    mentioned_in,
+    overrides_of,
+    readme_commands,
+    run,
+    substituted,
+    words_of,
+)
 
 COMMANDS = readme_commands()
+MENTIONED = mentioned_commands()
 CHEAP = ("--help", "experiment=clark_relations")  # `python -m tests.readme_commands --run` runs all of them
 TEXT = """
 Not `python train.py inline=1`, and not:
@@ -26,12 +38,13 @@ python -m headscope.tools.label --out mine.csv
 """
 
 
-def test_the_readme_has_commands():
+def test_the_readme_and_the_pages_have_commands():
     assert any(command.startswith("make run") for command in COMMANDS)
-    assert sum("train.py" in command for command in COMMANDS) > 5
+    assert sum("train.py" in command for command in COMMANDS) > 40
+    assert sum("train.py" in command for command in MENTIONED) > 10
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *MENTIONED])
 def test_every_command_names_only_what_exists(command):
     """Or the check raises; that it does for what does not exist is tested below."""
     check(command)
@@ -51,6 +64,15 @@ def test_commands_are_found_in_code_blocks_only():
         ".venv/bin/python train.py -m c=1,2",
         "WANDB_MODE=offline python train.py",
         "python -m headscope.tools.label --out mine.csv",
+    ]
+
+
+def test_commands_in_lines_and_tables_are_found_outside_code_blocks():
+    assert list(mentioned_in(TEXT)) == ["python train.py inline=1"]
+    table = "| `C experiment=clark_surface` → `figures/x` | `experiment=a tasks=[…]` | `data.limit=3` |"
+    assert list(mentioned_in(table)) == [
+        "python train.py experiment=clark_surface",
+        "python train.py experiment=a tasks=[x]",
     ]
 
 

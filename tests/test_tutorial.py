@@ -1,4 +1,4 @@
-"""The README's tutorial, followed to the letter in a copy of the project: three files, and the analysis is everywhere."""
+"""The tutorial of docs/extending.md, followed to the letter in a copy of the project: three files, and it is everywhere."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ FOLDERS = ("analysis", "conf", "data_modules", "finetune", "probes", "reports", 
 
 def tutorial_files():
     """The files that the tutorial adds, by the path in the comment of each block's first line."""
-    text = (PROJECT / "README.md").read_text().partition(TUTORIAL)[2].partition("\n## ")[0]
+    text = (PROJECT / "docs" / "extending.md").read_text().partition(TUTORIAL)[2].partition("\n## ")[0]
     blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", text, flags=re.DOTALL)
     command = re.search(r"^python (train\.py .*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)[1]
     return dict(blocks), command.split()

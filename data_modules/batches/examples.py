@@ -157,10 +157,11 @@ def collate_idle(rows: list, collated: Callable[[list], dict[str, Any]]) -> dict
 
 
 def without_gold(row: Row) -> Row:
-    """The same input with all gold left out."""
+    """The same input with all gold left out, the words behind its masked tokens too."""
     index, item, stored = row
     gold = {name: np.full_like(values, IGNORE) for name, values in item.example.gold.items()}
-    return index, replace(item, example=replace(item.example, gold=gold)), stored
+    inputs = {name: np.full_like(one, IGNORE) if name == "labels" else one for name, one in item.model_inputs.items()}
+    return index, replace(item, example=replace(item.example, gold=gold), model_inputs=inputs), stored
 
 
 def pad(arrays: Sequence[np.ndarray], value: int) -> Tensor:

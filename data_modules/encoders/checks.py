@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from headscope.errors import InputError
+from headscope.errors import InputError, first_line
 
 # The largest value that is believed; far above any model there is, far below what would exhaust the memory of a machine.
 LARGEST = {
@@ -91,4 +91,4 @@ def quoted_reason(error: BaseException) -> str:
     """Why a library could not read a file of weights; what holds code is refused, and says so in half a page."""
     if "weights_only" in str(error) or "Weights only" in str(error):
         return "it holds more than tensors, and code is never run; save it as safetensors"
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return first_line(error)

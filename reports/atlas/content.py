@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.contracts import NUMBERS, Grid, Quantity, Row, RunResults, head_name
+from headscope.layout import Layout
 from headscope.reports.evidence import is_sample
 from headscope.reports.results import finished_results, read_heads
 
@@ -76,6 +77,10 @@ class Model:
     def measured(self) -> list[Measured]:
         """All per-head results, in the order of the parts."""
         return [one for part in self.parts for one in part.measured]
+
+    def layout(self) -> Layout:
+        """Of the model's inputs, as its runs say it."""
+        return Layout.from_json(next((part.results.provenance.layout for part in self.parts), None))
 
     def head_rows(self) -> list[HeadRow]:
         """The joined table."""
@@ -231,8 +236,8 @@ def summary_rows(models: Sequence[Model]) -> list[Row]:
 
 def fact_rows(model: Model, facts: Sequence[Mapping[str, str]]) -> list[Row]:
     """The heads that stand out, as far as what they stand out in was computed."""
-    measured, least = model.measured(), model.least_words
-    found = [(fact["fact"], extreme(measured, fact["quantity"], fact["pick"], least)) for fact in facts]
+    measured, least, layout = model.measured(), model.least_words, model.layout()
+    found = [(layout.said(fact["fact"]), extreme(measured, fact["quantity"], fact["pick"], least)) for fact in facts]
     return [{"fact": fact, **best} for fact, best in found if best]
 
 

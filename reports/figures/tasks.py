@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from headscope.contracts import Row, RunResults
+from headscope.layout import Layout
 from headscope.reports.figures.disabling import METRICS, WAYS, draw_layers
 from headscope.reports.figures.drawing import (
     COLUMN,
@@ -87,7 +88,8 @@ def last_layer(results: RunResults, quantities: Mapping[str, Panels], state: str
         for task in tasks
     }
     names = [panel_title(feature).removeprefix("to ") for feature in features]
-    title = f"Attention from [CLS] in the last layer, by task, feature and head{state}"
+    read = Layout.from_json(results.provenance.layout).read_name
+    title = f"Attention from {read} in the last layer, by task, feature and head{state}"
     shown = {task: cells for task, cells in panels.items() if cells}
     drawn, axes = panel_sheet(results, shown, title, "attention", (), least=NAMED_ROW)
     for one in axes[:, 0]:

@@ -199,6 +199,7 @@ def source_of(models: Sequence[Model], entries: Sequence[Mapping[str, Any]]) -> 
         tuned_encoder=entries[1]["encoder"] if len(entries) > 1 else None,
         data={file: sha for one in every for file, sha in one.data.items()},
         examples={name: tested(one.examples) for name, one in of_parts.items()},
+        layout=models[0].layout().to_json(),
         left_out={what: count for one in of_parts.values() for what, count in one.left_out.items()},
         skipped={name: sum(one.skipped.values()) for name, one in of_parts.items()},
         words_without_pieces={name: sum(one.words_without_pieces.values()) for name, one in of_parts.items()},

@@ -112,7 +112,8 @@ def test_features_of_a_causal_model(causal_batch, gold, facts):
     analysis = FeatureAttention(replace(facts, kind="glue", features=True, layout=CAUSAL), min_count=1)
     batch = causal_batch(LENGTHS, gold)
     analysis.update(batch)
-    found = analysis.compute().heads
+    findings = analysis.compute()
+    found = findings.heads
     maps = batch.flat_maps().tolist()
     for name in QUANTITIES:
         for m in range(len(maps[0])):
@@ -123,7 +124,16 @@ def test_features_of_a_causal_model(causal_batch, gold, facts):
             layer, head = divmod(m, 3)
             assert found[name].n[layer][head] == len(values)
             assert found[name].value[layer][head] == pytest.approx(sum(values) / len(values), rel=1e-5)
-    assert meaning("cls_to_noun", CAUSAL).label == "the last token to noun"
+    labels = {
+        name: meaning(name, CAUSAL).said_by(CAUSAL).label
+        for name in ("cls_to_noun", "tuned_cls_to_cls", "change_cls_to_sep")
+    }
+    assert labels["cls_to_noun"] == "the last token to noun"
+    assert labels["tuned_cls_to_cls"] == "the last token to <s>, fine-tuned"
+    assert labels["change_cls_to_sep"] == "change of the last token to inner <s>"
+    means = {row["quantity"][7:]: row["mean"] for row in findings.tables["features"] if row["quantity"][:7] == "cls_to_"}
+    best = {"cls": "[CLS]", "sep": "[SEP]"}.get(name := max(means, key=means.get), name)
+    assert f"the last token of this model attends in the last layer most to: {best}" in findings.notes["features"]
 
 
 def plain(name, grid, length, gold, b):

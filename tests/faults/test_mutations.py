@@ -22,6 +22,11 @@ def test_damaged_files_are_refused_in_a_sentence_or_read_to_the_right_counts(nam
     assert outcomes["refused"] > 0 < outcomes["read"]
 
 
+@pytest.mark.parametrize(("name", "case"), [("vectors_npz", 1479), ("vectors_npz", 3849)])
+def test_cases_that_once_failed(name, case, tmp_path):
+    assert check(name, case, 1, tmp_path)[1] == []
+
+
 def test_a_case_is_always_the_same_file():
     reader = READERS["conllu"]
     assert mutated(reader, "conllu", 7) == mutated(reader, "conllu", 7) != mutated(reader, "conllu", 8)

@@ -133,11 +133,11 @@ def test_a_decoder_is_not_asked_for_masked_tokens(spoken, monkeypatch):
 def test_articles_are_held_out_whole(minilm):
     parts = {}
     for seed in (0, 1):
-        data = LanguageDataModule(encoder=minilm, held_out=0.25, limit=None, maps=False, seed=seed)
+        data = LanguageDataModule(encoder=minilm, held_out_share=0.25, limit=None, maps=False, seed=seed)
         articles = data._parts()
         titles = [{article.title for article in part} for part in articles.values()]
         assert set.isdisjoint(titles[0], titles[1]) and set.isdisjoint(titles[0] | titles[1], titles[2])
         parts[seed] = titles[2]
     assert list(articles) == ["train", "val", "test"]
-    with pytest.raises(ConfigError, match=r"data.held_out=1.0: expected a share between 0 and 1"):
-        LanguageDataModule(encoder=minilm, held_out=1.0)
+    with pytest.raises(ConfigError, match=r"data.held_out_share=1.0: expected a share between 0 and 1"):
+        LanguageDataModule(encoder=minilm, held_out_share=1.0)

@@ -18,7 +18,7 @@ from headscope.finetune.mlm_head import MaskedHead, head_logits, load_without_he
 @pytest.fixture
 def text(random_encoder):
     def make(arch="bert", **options):
-        given = {"objective": "masked", "held_out": 0.3, "limit": 12, "max_pieces": 32, "maps": False}
+        given = {"objective": "masked", "held_out_share": 0.3, "limit": 12, "max_pieces": 32, "maps": False}
         return LanguageDataModule(encoder=random_encoder(arch), batch_size=6, **given | options)
 
     return make
@@ -65,12 +65,50 @@ def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_ar
     assert {f"test/{name}": value for name, value in expected.items()} == pytest.approx(scores, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_head_learns_the_masked_words_by_heart(text):
     data = text(limit=4)
     data.read_examples()["test"] = data.read_examples()["val"] = data.read_examples()["train"]
     _, scores = trained(data, 80, lr=3e-2)
     assert scores["test/accuracy"] > 2 * scores["test/unigram_accuracy"]
     assert scores["test/loss"] < scores["test/unigram_loss"] / 2
+
+
+def test_a_run_that_goes_on_counts_the_words_once(text):
+    data = text(limit=4)
+    module, _ = trained(data, 1)
+    counts = module.counts.clone()
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    pl.Trainer(accelerator="cpu", max_epochs=1, limit_val_batches=0, **quiet).fit(module, datamodule=data)
+    assert torch.equal(module.counts, counts)
+    assert counts.sum() == sum(len(item.input_ids) for item in data.read_splits()["train"].items)
+
+
+def test_a_text_that_is_masked_in_several_ways_counts_once(text):
+    once, often = text(limit=3), text(limit=3, masks=3)
+    (module, _), (other, _) = trained(once, 1), trained(often, 1)
+    assert torch.equal(module.counts, other.counts)
+    items = often.read_splits()["train"].items
+    assert len(items) == 3 * len(once.read_splits()["train"].items)
+    assert len({item.input_ids.tobytes() for item in items[::3]}) == 3  # of the same segment
+    assert [len(often.read_splits()[part].items) for part in ("val", "test")] == [3, 3]
+
+
+def test_an_input_without_masked_words_is_not_remembered(text, ready):
+    """What a process gets that has none of its own: it takes part in the step, learns nothing, and keeps nothing."""
+    data = ready(text(limit=4))
+    module = MaskedHead(data.facts())
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    labels = batch.inputs["labels"].clone()
+    batch.inputs["labels"] = torch.full_like(labels, IGNORE)
+    loss = head_logits(module.model, module._kept_states(batch, "train")).sum()
+    assert (float(loss), module.kept) == (0.0, {})
+    loss.backward()
+    learnt = [parameter for parameter in module.model.parameters() if parameter.requires_grad]
+    assert learnt and all(parameter.grad is not None and not parameter.grad.any() for parameter in learnt)
+    batch.inputs["labels"] = labels
+    for _ in range(2):  # computed, then remembered
+        assert torch.equal(module._kept_states(batch, "train"), module.states(batch))
 
 
 @pytest.mark.parametrize("arch", ["bert", "roberta", "distilbert", "mpnet"])

@@ -66,6 +66,14 @@ def test_a_terminal_shows_rate_and_time_left(body, shown):
     assert seen.count(HIDDEN_CURSOR) == seen.count(CURSOR)
 
 
+def test_a_bar_is_one_line_where_it_is_narrow():
+    body = "for item in module.announced(range(3), 'kovaleva_patterns', 'mrpc, patterns {}'.format): time.sleep(0.1)"
+    seen, status = on_a_terminal("-c", SLOW.format(body=body), COLUMNS="64")
+    lines = [line for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen).splitlines() if line.strip()]
+    assert status == 0 and len(lines) == 4  # three items and the word at the end
+    assert all(re.search(r"of 3: mrpc, patterns \d .* \d/3 +(\d:\d\d:\d\d left)?\s*$", line) for line in lines[:3]), lines
+
+
 def test_a_short_loop_shows_no_bar_and_other_processes_say_nothing():
     body = "for item in module.progress(range(3), 'short'): pass"
     assert on_a_terminal("-c", SLOW.format(body=body))[0].strip() == "done"

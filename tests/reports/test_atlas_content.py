@@ -1,5 +1,6 @@
 """What atlas.json says of the runs that it joins."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import headscope.data_modules
@@ -35,6 +36,15 @@ def test_a_head_that_stands_out_has_enough_words_behind_it():
     assert found(30) == {"most": "1-1", "least": "1-4"}  # what has no count is not counted
     assert found(31, ("30.0", "2.0", "31.0", "4.0")) == {"most": "1-3", "least": "1-3"}
     assert found(32, ("30.0", "2.0", "31.0", "4.0")) == {}
+
+
+def test_what_stands_out_is_said_of_the_models_own_tokens():
+    facts = [{"fact": "most attention to [SEP]", "quantity": "q", "pick": "highest"}]
+    one = part_of(measured([1.0], ["9"]))
+    layout = {"first": "<s>", "separator": "<s>", "causal": True, "padding": 2}
+    results = replace(one.results, provenance=replace(one.results.provenance, layout=layout))
+    for part, expected in ((one, "most attention to [SEP]"), (replace(one, results=results), "most attention to inner <s>")):
+        assert [row["fact"] for row in fact_rows(Model("m", [part], []), facts)] == [expected]
 
 
 def test_a_run_tells_whether_it_read_a_packaged_sample_and_how_much_it_counted(tmp_path):

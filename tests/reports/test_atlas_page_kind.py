@@ -236,6 +236,32 @@ def test_the_first_columns_fit_beside_the_panel_and_more_of_them_where_there_is_
     assert page.locator("#view-table thead th").count() == 6
 
 
+BROKEN_WORDS = """() => [...document.querySelectorAll("#view-table thead th")].flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+  for (let node = texts.nextNode(); node; node = texts.nextNode())
+    for (const word of node.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(word[0]);
+    }
+  return broken;
+})"""
+
+
+def test_headings_break_between_words(opened, tmp_path):
+    atlas, labels = (
+        make_atlas(4, 6, extra=8),
+        ("all (%), from dependent to head", "number of roles", "all, (%) from dependent"),
+    )
+    for number, each in enumerate(atlas["models"][0]["quantities"]):
+        each["label"] = f"{labels[number % 3]} {number}"
+        each["headline"] = True
+    page = opened("view=table&panel=no", written(tmp_path, atlas))
+    assert "dependent" in page.locator("#view-table thead").inner_text()
+    assert page.evaluate(BROKEN_WORDS) == []
+
+
 def test_what_is_wider_than_a_telephone_says_that_it_scrolls(opened, tmp_path):
     file = written(tmp_path, make_atlas(4, 16))
     page = opened("view=grid&panel=no", file)

@@ -53,6 +53,8 @@ def test_numbers_of_a_column_have_the_same_decimals():
     assert column_texts("accuracy", [49.8813, 100.0, None, 7.0]) == ["49.88", "100.00", "–", "7.00"]
     assert column_texts("share", [0.5, 1.0, 0.0]) == ["0.500", "1.000", "0.000"]
     assert column_texts("loss", [0.0012345, 0.00023]) == ["0.0012", "0.0002"]
+    assert column_texts("cosine", [0.99992, 0.99987, 1.0]) == ["0.99992", "0.99987", "1.00000"]  # almost equal
+    assert column_texts("share", [0.25, 0.25]) == ["0.250", "0.250"]
     assert column_texts("share", [0.5, 0.0001, -0.0002]) == ["0.500", "< 0.001", "> -0.001"]
 
 

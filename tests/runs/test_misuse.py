@@ -63,6 +63,9 @@ NO_MODEL_IS_READ = [
         2,
         "analyses.roles.level=2: expected a number above 0 and at most 1.",
     ),
+    ("experiment=mlm_head data.held_out_share=0", 2, "data.held_out_share=0: expected a number above 0."),
+    ("experiment=mlm_head data.held_out_share=1", 2, "data.held_out_share=1: expected a number from 0 and below 1."),
+    ("experiment=disable_heads_lm data.objective=next", 2, "data.objective=next: expected auto, masked or causal."),
     ("experiment=structural_probe module.rank=0", 2, "module.rank=0: expected a whole number from 1."),
     ("resume=maybe", 2, "resume=maybe: expected true or false."),
     # files that are not there

@@ -111,3 +111,4 @@ def test_tables_get_a_column_of_tasks_and_heads_a_quantity_for_each():
 def test_an_experiment_of_tasks_can_be_of_a_treebank_too():
     cfg = composed("experiment=kovaleva_features", "data=treebank_tokens")
     assert OmegaConf.to_container(cfg, resolve=True)["lacking"]["dir"] is None
+    assert tasks.named_model(cfg, None) is None  # it has no task, so that no model of a task is asked for

@@ -41,7 +41,7 @@ export const SCROLL_BAR = 18;
 
 /** The width of a column of numbers, in rem: the longest word of its label, and a sign for the order. */
 export function numberWidth(label) {
-  return Math.max(4.4, 1.8 + 0.46 * Math.max(...label.split(/[\s-]+/).map((word) => word.length)));
+  return Math.max(4.4, 1.8 + 0.56 * Math.max(...label.split(/[\s-]+/).map((word) => word.length)));
 }
 
 function bestRelation(model, index) {

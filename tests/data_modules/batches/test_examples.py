@@ -186,6 +186,14 @@ def test_a_process_without_an_input_gets_one_without_gold():
     assert rows[0][1].example.gold["governors"].tolist() == [1]  # the input itself keeps its gold
 
 
+def test_nor_does_it_get_the_words_behind_masked_tokens():
+    inputs = {"token_type_ids": np.array([0, 0, 1]), "labels": np.array([-100, 7, -100])}
+    rows = [(0, Encoded(Example((), {}), np.arange(3), np.arange(3), 3, model_inputs=inputs), {})]
+    part = collate_part(rows, rank=1, processes=2)
+    assert (part["labels"].tolist(), part["token_type_ids"].tolist()) == ([[-100, -100, -100]], [[0, 0, 1]])
+    assert collate_part(rows, rank=0, processes=2)["labels"].tolist() == [[-100, 7, -100]]
+
+
 def test_split_hands_out_stored_arrays_with_their_items(two_items, tmp_path):
     store = MapStore(tmp_path, [(1, 1, 3, 3), (1, 1, 2, 2)])
     maps = [np.arange(9, dtype=np.float16).reshape(1, 1, 3, 3), np.full((1, 1, 2, 2), 7, dtype=np.float16)]

@@ -14,6 +14,7 @@ from headscope.data_modules.encoders.attention import streamed_attention
 from headscope.data_modules.encoders.families import small_model
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.self_check import check, tiny_batch
+from headscope.data_modules.segments import SegmentDataModule
 from headscope.errors import InputError
 
 
@@ -122,3 +123,11 @@ def test_a_model_without_maps_is_refused_in_a_sentence(family, sentence, tmp_pat
     AutoModel.from_config(config).save_pretrained(tmp_path / family)
     with pytest.raises(InputError, match=sentence):
         FrozenEncoder(str(tmp_path / family)).load()
+
+
+def test_a_model_whose_maps_cannot_be_had_is_refused_before_any_text_is_cut(saved, monkeypatch, minilm):
+    """Parsing and word vectors come with that, and take long."""
+    data = SegmentDataModule(encoder=FrozenEncoder(saved("longformer")), limit=2)
+    monkeypatch.setattr(SegmentDataModule, "tokenise", lambda *_: pytest.fail("was cut into tokens"))
+    with pytest.raises(InputError, match="so its maps cannot be had; name another model"):
+        data.require(["test"])

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import combinations
+from weakref import WeakKeyDictionary
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 
@@ -10,6 +11,8 @@ from headscope.reports.figures.drawing import house_style
 
 MODEL = {"name": "google-bert/bert-base-uncased"}
 SMALLEST = 6  # points
+PAINTED = {"draw_path", "draw_markers", "draw_path_collection", "draw_quad_mesh", "draw_image", "draw_gouraud_triangles"}
+WRITTEN = WeakKeyDictionary()  # of each figure, its lines of text
 
 
 def results(tables=None, *, metrics=None, quantities=(), drawings=None, width=183, tasks=(), **provenance):
@@ -47,6 +50,9 @@ def figures(draw, found, heads=(), **options):
         made = {name: sheet.figure for name, sheet in draw.__wrapped__(found, heads, **options)}
         for figure in made.values():
             figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # it stays where it was laid out: laying out takes most of the time
+    for figure in made.values():
+        WRITTEN[figure] = lines(figure)
     return made
 
 
@@ -66,22 +72,35 @@ class Line:
     angle: float
 
 
+class Recorder(RendererAgg):
+    """Keeps every line of text that is drawn, and paints nothing: most of a figure's time is painting."""
+
+    def __init__(self, figure):
+        super().__init__(*FigureCanvasAgg(figure).get_width_height(), figure.dpi)
+        self.found = []
+
+    def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
+        width, height, below = self.get_text_width_height_descent(s, prop, ismath)
+        sides = (x, y - height + below, x + width, y + below)
+        if angle == 90:
+            sides = (x - height + below, y - width, x + below, y)
+        self.found.append(Line(s, prop.get_size_in_points(), sides, angle))
+
+    def _not_painted(self, *_, **__):
+        """Anything but text."""
+
+    def __getattribute__(self, name):
+        return super().__getattribute__("_not_painted" if name in PAINTED else name)
+
+
 def lines(figure):
-    """Every line of text that is really drawn."""
-    found = []
-
-    class Recorder(RendererAgg):
-        def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
-            width, height, below = self.get_text_width_height_descent(s, prop, ismath)
-            sides = (x, y - height + below, x + width, y + below)
-            if angle == 90:
-                sides = (x - height + below, y - width, x + below, y)
-            found.append(Line(s, prop.get_size_in_points(), sides, angle))
-
+    """Every line of text that is really drawn; for a figure of ours, as it was when it was laid out."""
+    if figure in WRITTEN:
+        return WRITTEN[figure]
     with house_style():
-        canvas = FigureCanvasAgg(figure)
-        figure.draw(Recorder(*canvas.get_width_height(), figure.dpi))
-    return [line for line in found if line.text.strip()]
+        recorder = Recorder(figure)
+        figure.draw(recorder)
+    return [line for line in recorder.found if line.text.strip()]
 
 
 def texts(figure):
