@@ -24,7 +24,7 @@ def disabled_heatmap(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
     facts = results.tables["sweep"][0]
     if "task" in facts:  # of several, which have a figure of their own
         return
-    metric, unit = METRICS.get(facts["metric"], facts["metric"]), facts["units"].removesuffix("s")
+    metric, unit = str(METRICS.get(facts["metric"], facts["metric"])), facts["units"].removesuffix("s")
     title = f"Change of {metric} when a {unit} is disabled ({WAYS.get(facts['how'], facts['how'])})"
     of_text = facts["metric"] == "loss"
     label = f"change of {metric} ({'nats per token' if of_text else 'points'})"
