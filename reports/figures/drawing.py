@@ -284,10 +284,10 @@ def head_heatmap(
 
 @written
 def head_heatmaps(results: RunResults, heads: Sequence[Row], sections: Sequence[str]) -> Iterator[tuple[str, Sheet]]:
-    """A (layer, head) grid for every per-head quantity of some sections."""
+    """A (layer, head) grid for every per-head quantity of some sections that any head has."""
     for name, quantity in results.quantities.items():
         rows = [row for row in heads if row["quantity"] == name]
-        if quantity.section.name in sections and rows:
+        if quantity.section.name in sections and any(row["value"] is not None for row in rows):
             label = plain_label(quantity)
             title = f"{label} (by head)" if "," in label else f"{label} by head"
             yield f"heads_{name}", head_heatmap(results, title, quantity.title, rows)

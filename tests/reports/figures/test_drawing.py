@@ -54,6 +54,8 @@ def test_the_same_results_give_the_same_files(tmp_path):
 def test_nothing_is_drawn_of_nothing(tmp_path):
     relation_recall(results(), [], tmp_path)
     head_heatmaps(results(), [], tmp_path, sections=["probe"])
+    undefined = head_rows(["next"], 2, 3, value=lambda layer, head: None)  # as attention to the next token of a decoder
+    head_heatmaps(results(quantities=[quantity("next", "next")]), undefined, tmp_path, sections=["probe"])
     assert list(tmp_path.iterdir()) == []
 
 
