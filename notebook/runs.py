@@ -41,7 +41,7 @@ DOTS_PER_INCH = 96  # of a page in a browser
 NAMED = {"encoder": "encoder.name", "data": "data.test", "tuned": "tuned.name", "vectors": "vectors.path"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run and its folder; numbers are read there when they are asked for."""
 
@@ -94,6 +94,9 @@ class Run:
         if name is not None and name not in drawn:
             raise ConfigError(f"{name}: no such figure; there are {', '.join(drawn)}.")
         return Picture(self.folder / "figures" / f"{name or drawn[0]}.svg")
+
+    def __repr__(self) -> str:
+        return f"run of {self.results.experiment} in {self.folder}"
 
     def _repr_html_(self) -> str:
         if (page := self.folder / ATLAS).is_file():

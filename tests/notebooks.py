@@ -41,6 +41,8 @@ def slim(content: Any, folder: Path) -> Any:
     """The same without times and paths of this machine, with pictures of few colours, and without whole pages."""
     for cell in content.cells:
         cell.metadata.pop("execution", None)
+        if "outputs" in cell:  # what tells how far a long run is goes to the standard error
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if PNG in data:
