@@ -11,7 +11,7 @@ from tests.notebooks import FOLDER, NOTEBOOKS, PNG, executed, slim
 
 LARGEST_PICTURE, LARGEST_FILE = 60_000, 400_000
 # Notebooks whose outputs are not kept yet: `python -m tests.notebooks NAME`.
-NOT_KEPT = {"2_your_own_treebank_and_model"}
+NOT_KEPT: set[str] = set()
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
