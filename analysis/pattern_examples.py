@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from headscope.contracts import Row, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
@@ -37,37 +38,44 @@ def surest_maps(
     tokens: int,
 ) -> Float[Tensor, "class number"]:
     """Of each class, the map of a batch that the network is surest of, among inputs of at most so many tokens."""
-    packed = no_examples(classes, tokens=tokens).to(maps.device)
     short = (batch.mask.sum(1) <= tokens)[:, None]
     order = batch.input_index[:, None] * maps.shape[1] + torch.arange(maps.shape[1], device=maps.device)
-    for number in range(classes):
-        among: Bool[Tensor, "batch map"] = (found == number) & short
-        if among.any():
-            best = sure.masked_fill(~among, -1).max()
-            # Several may be equally sure: then the first, in whatever order batches come.
-            place = order.masked_fill(~among | (sure < best), int(order.max()) + 1).argmin()
-            packed[number] = packed_map(maps, sure, batch, divmod(int(place), maps.shape[1]), tokens)
-    return packed
+    of_class = found == torch.arange(classes, device=maps.device)[:, None, None]
+    among: Bool[Tensor, "class batch map"] = of_class & short
+    best = torch.where(among, sure, -1).flatten(1).amax(1)
+    # Several may be equally sure: then the first, in whatever order batches come.
+    candidates = among & (sure >= best[:, None, None])
+    place = torch.where(candidates, order, torch.iinfo(order.dtype).max).flatten(1).argmin(1)
+    packed = packed_maps(maps, sure, batch, place, tokens)
+    return torch.where(among.flatten(1).any(1)[:, None], packed, -1)
 
 
-def packed_map(
+def packed_maps(
     maps: Float[Tensor, "batch map query key"],
     sure: Float[Tensor, "batch map"],
     batch: AttentionBatch,
-    place: tuple[int, int],
+    place: Int[Tensor, "class"],
     tokens: int,
-) -> Float[Tensor, "number"]:
-    """One map with all that a picture of it says."""
-    example, number = place
-    size = int(batch.mask[example].sum())
-    row = no_examples(tokens=tokens).to(maps.device)
-    row[SURE], row[INPUT], row[MAP], row[SIZE] = sure[example, number], batch.input_index[example], number, size
+) -> Float[Tensor, "class number"]:
+    """Some maps with all that a picture of them says, without a look at any number: the device need not wait."""
+    example, number = place // maps.shape[1], place % maps.shape[1]
+    size, width = batch.mask.sum(1)[example], min(tokens, maps.shape[-1])
+    real = torch.arange(width, device=maps.device) < size[:, None]
+    ids = torch.full_like(real, NO_TOKEN, dtype=torch.int64)
     if batch.inputs is not None:
-        row[FIRST : FIRST + size] = batch.inputs["input_ids"][example, :size]
-    row[FIRST + tokens : FIRST + tokens + size] = batch.gold["token_class"][example, :size]
-    cells = row[FIRST + 2 * tokens :].view(tokens, tokens)
-    cells[:size, :size] = maps[example, number, :size, :size]
-    return row
+        ids = torch.where(real, batch.inputs["input_ids"][example, :width], NO_TOKEN)
+    kinds = torch.where(real, batch.gold["token_class"][example, :width], NO_TOKEN)
+    cells = torch.where(real[:, :, None] & real[:, None], maps[example, number, :width, :width], -1.0)
+    room = tokens - width
+    return torch.cat(
+        [
+            torch.stack([sure[example, number], batch.input_index[example], number, size], 1),
+            pad(ids, (0, room), value=NO_TOKEN),
+            pad(kinds, (0, room), value=NO_TOKEN),
+            pad(cells, (0, room, 0, room), value=-1.0).flatten(1),
+        ],
+        1,
+    ).float()
 
 
 def most_confident(candidates: Float[Tensor, "candidate *of number"]) -> Packed:
