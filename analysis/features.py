@@ -59,7 +59,7 @@ class FeatureAttention(Analysis):
         self.models = ("", TUNED) if facts.tuned else ("",)
         self.replicates, self.seed = require_replicates(replicates), seed
         shape = (len(self.models), len(QUANTITIES), self.layers * self.heads)
-        self.add_sum("resampled_total", replicates, *shape, dtype=torch.float32)
+        self.add_sum("resampled_total", replicates, *shape)
         self.add_sum("resampled_inputs", replicates, len(QUANTITIES))
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
@@ -79,7 +79,7 @@ class FeatureAttention(Analysis):
     def compute(self) -> Findings:
         means = self.total / self.inputs[:, None]
         counts = self.inputs.long().tolist()
-        drawn, drawn_counts = self.resampled_total.double(), self.resampled_inputs[..., None]
+        drawn, drawn_counts = self.resampled_total, self.resampled_inputs[..., None]
         grids = {  # the means, the same of each replicate, and of how many inputs
             f"{model}{name}": (means[m, q], drawn[:, m, q], q)
             for m, model in enumerate(self.models)

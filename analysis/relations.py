@@ -92,8 +92,9 @@ class RelationHeads(GivesToSeparator):
         self.add_sum("all_words", rows)
         self.add_sum("offset_correct", FOLDS, len(DIRECTIONS), len(self.offsets), rows)
         self.add_sum("both_correct", FOLDS, maps, len(self.offsets), rows)
+        # Whole numbers, which float32 adds exactly up to 16 million words of each half.
         self.add_sum("resampled_correct", FOLDS, replicates, maps, rows, dtype=torch.float32)
-        self.add_sum("resampled_count", replicates, len(DIRECTIONS), rows, dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, len(DIRECTIONS), rows)
         self.add_sum("pieces", 2)  # words of several pieces, and all words
         self.keep_maps_of(facts.drawn, [len(one.tokens) + (not facts.separators) for one in facts.drawn])
         if facts.separators:

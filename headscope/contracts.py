@@ -250,6 +250,7 @@ class Provenance(Source):
     packages: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     hardware: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
+    trained_parameters: int | None = None  # of the module; None where nothing was trained
 
     def as_source(self) -> Source:
         """Without what was the run's own."""

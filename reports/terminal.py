@@ -115,8 +115,8 @@ def quoted(text: str) -> str:
 
 def paper() -> Console:
     """What tables are printed on: the terminal, or a file that is wider."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH_OF_A_FILE)
+    console = Console(force_jupyter=False)  # in a notebook too, what is printed goes to the standard output
+    return console if console.is_terminal else Console(width=WIDTH_OF_A_FILE, force_jupyter=False)
 
 
 def print_table(console: Console, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:

@@ -39,6 +39,7 @@ NOT_KEPT = {
     "kovaleva_table1",
     "mlm_head",
     "pattern_cnn",
+    "report",
 }
 SECTIONS = ("What it computes", "Command", "What differs")
 

@@ -20,7 +20,7 @@ LISTS = ("logger", "analyses")  # groups that take several
 NOT_OF_ALL = {"tuned": "kovaleva_drift"}  # groups that some experiments have
 FROM_THE_HUB = ("clark_gradients",)
 TABLES = ("atlas", "clark_table3", "kovaleva_patterns", "kovaleva_table1", "pattern_cnn", "structural_probe_layers")
-OF_RUNS = ("compare",)  # reads what other runs wrote
+OF_RUNS = ("compare", "report")  # read what other runs wrote
 OF_TUNED_MODELS = ("disable_heads_lm", "kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
 SPEC = {field.name for field in fields(EncoderSpec)}
 FEWER = {"pattern_fold": ("data.synthetic=10",)}  # synthetic maps, drawn when the data are built
