@@ -57,7 +57,7 @@ THEN = {
     "clark_clusters": ["experiment=clark_clusters", "analyses.clusters.relations_run={clark_relations}"],
     "clark_probe_right_branching": ["experiment=clark_probe_right_branching"],
     "disable_heads_lm": ["experiment=disable_heads_lm", "encoder.name={masked_lm}", "data.limit=10"],
-    "mlm_head": ["experiment=mlm_head", "encoder.name={masked_lm}", "data.limit=40", "trainer.max_epochs=1"],
+    "mlm_head": ["experiment=mlm_head", "data.limit=40", "trainer.max_epochs=1"],
     "pattern_fold": ["experiment=pattern_fold", "trainer.max_epochs=2", "data.synthetic=20"],
     "pattern_cnn": ["experiment=pattern_cnn", "trainer.max_epochs=3", "folds=[0,1]"],
     "kovaleva_patterns": ["experiment=kovaleva_patterns", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
