@@ -38,6 +38,8 @@ def surest_maps(
     tokens: int,
 ) -> Float[Tensor, "class number"]:
     """Of each class, the map of a batch that the network is surest of, among inputs of at most so many tokens."""
+    if not maps.shape[0]:  # a process without an input of its own
+        return torch.full((classes, packed_size(tokens)), -1.0, device=maps.device)
     short = (batch.mask.sum(1) <= tokens)[:, None]
     order = batch.input_index[:, None] * maps.shape[1] + torch.arange(maps.shape[1], device=maps.device)
     of_class = found == torch.arange(classes, device=maps.device)[:, None, None]
