@@ -68,11 +68,11 @@ THEN = {
         "experiment=kovaleva_disable_heads", "encoder.name={kovaleva_glue}/model", "module.frames_run={kovaleva_frames}",
     ],
     "kovaleva_disable_heads_tasks": [
-        "experiment=kovaleva_disable_heads", "tasks=[mrpc,rte]", "tuning=[trainer.max_epochs=1,data.limit=12]",
+        "experiment=kovaleva_disable_heads", "tasks=[mrpc,rte]", "tuning=['trainer.max_epochs=1','data.limit=12']",
         "module.frames_run={kovaleva_frames}",
     ],
     "kovaleva_disable_layers_tasks": [
-        "experiment=kovaleva_disable_layers", "tasks=[mrpc,rte]", "tuning=[trainer.max_epochs=1,data.limit=12]",
+        "experiment=kovaleva_disable_layers", "tasks=[mrpc,rte]", "tuning=['trainer.max_epochs=1','data.limit=12']",
     ],
     "kovaleva_drift_tasks": ["experiment=kovaleva_drift", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
     "kovaleva_features_tasks": ["experiment=kovaleva_features", "tasks=[stsb,rte]", "tuned.name={kovaleva_glue}/model"],
@@ -86,6 +86,7 @@ THEN = {
     "pande_sieves_treebank": ["experiment=pande_sieves", "data=treebank_tokens", "analyses.roles.released=true"],
     "atlas": ["experiment=atlas", "tuned.name={kovaleva_glue}/model", "sentences=[Birds sing.]"],
     "compare": ["experiment=compare", "runs=[{clark_relations},{clark_relations_again}]"],
+    "report": ["experiment=report", "runs=[{clark_relations}]", "pdf=false"],
     "sweep": ["-m", "experiment=structural_probe", "data.hidden_layer=1,2", "trainer.max_epochs=2"],
 }  # fmt: skip
 
@@ -93,10 +94,10 @@ THEN = {
 # What makes a run small, unless it says otherwise itself or its numbers would be too few for a table.
 SMALL = {"encoder.name": "{bert}", "data.limit": "16", "trainer.max_epochs": "1"}
 NOT_SMALL = {
-    "encoder.name": ("clark_surface_released", "clark_relations_again", "pattern_cnn", "pattern_fold", "compare"),
+    "encoder.name": ("clark_surface_released", "clark_relations_again", "pattern_cnn", "pattern_fold", "compare", "report"),
     "data.limit": ("clark_relations", "clark_relations_again", "clark_coreference", "kovaleva_frames", "pattern_cnn",
-                   "pattern_fold", "compare"),
-    "trainer.max_epochs": ("compare",),
+                   "pattern_fold", "compare", "report"),
+    "trainer.max_epochs": ("compare", "report"),
 }  # fmt: skip
 
 

@@ -49,6 +49,11 @@ def test_no_cell_is_cut_and_no_line_too_long(name, width):
         assert "results.json has all columns" in text
 
 
+def test_the_tables_of_every_experiment_are_recorded():
+    experiments = Path(__file__).parents[2] / "conf" / "experiment"
+    assert {file.stem for file in experiments.glob("[!_]*.yaml")} == {table["experiment"] for table in TABLES.values()}
+
+
 def test_numbers_of_a_column_have_the_same_decimals():
     assert column_texts("accuracy", [49.8813, 100.0, None, 7.0]) == ["49.88", "100.00", "–", "7.00"]
     assert column_texts("share", [0.5, 1.0, 0.0]) == ["0.500", "1.000", "0.000"]
@@ -127,7 +132,7 @@ def main(folder: Path) -> None:
     """Take the tables from a recording: of each, the rows with the longest cells."""
     found = {}
     for file in sorted((folder / "runs").glob("*/results.json")):
-        results = json.loads(file.read_text())
+        results = json.loads(file.read_text().replace(f"{folder.resolve()}/", ""))  # no folder of a machine
         for name, columns in results["provenance"]["config"]["show"].items():
             rows = sorted(results["tables"].get(name) or [], key=lambda row: -sum(len(str(cell)) for cell in row.values()))
             if columns and rows:
