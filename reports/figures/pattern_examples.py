@@ -51,7 +51,7 @@ def panels(results: RunResults, found: dict[str, Row], model: str) -> Sheet:
 def draw_map(axes: Axes, row: Row) -> None:
     """One map, with its tokens where they have room."""
     cells, tokens = row["attention"], row["tokens"]
-    axes.imshow(cells, cmap="magma", norm=PowerNorm(0.5, 0, 1), interpolation="none")
+    axes.imshow(cells, cmap="magma", norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="none")
     named = bool(tokens) and len(tokens) * TOKEN <= PANEL - LABELS
     ticks = range(len(tokens)) if named else row["special"]
     axes.set_xticks(ticks, labels=tokens if named else [], rotation=90)
