@@ -75,11 +75,10 @@ class HeadDrift(Analysis):
         )
 
     def _notes(self, by_layer: Sequence[float]) -> list[str]:
-        """Whether the last two layers changed most, as published for all tasks but QQP; and what was counted."""
+        """The two layers that changed most, beside which the paper's stand where they may; and what was counted."""
         least = sorted(sorted(range(1, len(by_layer) + 1), key=lambda layer: by_layer[layer - 1])[:2])
-        said = "the last two, as published" if least == [len(by_layer) - 1, len(by_layer)] else "published: the last two"
         counted = ["padding is counted too, as in the released code"] if self.released else []
-        return [f"layers that changed most: {' and '.join(map(str, least))} ({said})", *counted]
+        return [f"layers that changed most: {' and '.join(map(str, least))} of {len(by_layer)}", *counted]
 
 
 def map_cosines(

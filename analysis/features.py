@@ -14,14 +14,14 @@ from headscope.analysis.links import largest, link_attention, link_ends, seen_li
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
-from headscope.data_modules.readers.features import FEATURES, LINKS
+from headscope.data_modules.readers.features import FEATURES, LINKS, SAME_WORD
 from headscope.errors import require_least
 from headscope.layout import Layout
 
 SECTION = Section("features", "linguistic features", prefix="features:")  # surface patterns have attention_to_cls too
 TO_FEATURE = [f"attention_to_{name}" for name in FEATURES]
 FROM_CLS = [f"cls_to_{name}" for name in FEATURES]
-ALONG = [f"{name}_{direction}" for name in LINKS for direction in ("forward", "backward")]
+ALONG = [f"{name}_{direction}" for name in (*LINKS, SAME_WORD) for direction in ("forward", "backward")]
 DIAGONAL = "near_diagonal"
 QUANTITIES = (*TO_FEATURE, *FROM_CLS, *ALONG, DIAGONAL)
 LINK_LABELS = {
@@ -29,7 +29,11 @@ LINK_LABELS = {
     "verb_subject_backward": ("subject to verb", "Attention from a subject to its verb."),
     "noun_pronoun_forward": ("noun to pronoun", "Attention from a noun to a pronoun."),
     "noun_pronoun_backward": ("pronoun to noun", "Attention from a pronoun to a noun."),
+    "same_word_forward": ("word to the same in the second sentence", "From the first sentence of a pair to the second."),
+    "same_word_backward": ("word to the same in the first sentence", "From the second sentence of a pair to the first."),
 }
+COREFERRING = "pairs of a sentence that corefer, as annotated"
+EVERY = "every noun with every pronoun of a text, since no coreference is annotated here"
 TUNED, CHANGE = "tuned_", "change_"
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
 
@@ -51,11 +55,11 @@ class FeatureAttention(Analysis):
         if not facts.features:
             raise Unsuitable("needs features; name a spaCy pipeline with parser=.")
         self.min_count = require_least("analyses.features.min_count", min_count)
-        self.layout = facts.layout
+        self.layout, self.coreference = facts.layout, facts.coreference
         self.models = ("", TUNED) if facts.tuned else ("",)
         self.replicates, self.seed = require_replicates(replicates), seed
         shape = (len(self.models), len(QUANTITIES), self.layers * self.heads)
-        self.add_sum("resampled_total", replicates, *shape, dtype=torch.float32)
+        self.add_sum("resampled_total", replicates, *shape)
         self.add_sum("resampled_inputs", replicates, len(QUANTITIES))
         self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("inputs", len(QUANTITIES))
@@ -75,7 +79,7 @@ class FeatureAttention(Analysis):
     def compute(self) -> Findings:
         means = self.total / self.inputs[:, None]
         counts = self.inputs.long().tolist()
-        drawn, drawn_counts = self.resampled_total.double(), self.resampled_inputs[..., None]
+        drawn, drawn_counts = self.resampled_total, self.resampled_inputs[..., None]
         grids = {  # the means, the same of each replicate, and of how many inputs
             f"{model}{name}": (means[m, q], drawn[:, m, q], q)
             for m, model in enumerate(self.models)
@@ -97,7 +101,7 @@ class FeatureAttention(Analysis):
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
         notes = [named + none, *cls_notes(rows, self.layout)]
         if any(row["quantity"].startswith("noun_pronoun") for row in rows):
-            notes.append("noun and pronoun: every noun with every pronoun of a text, since no coreference is annotated here")
+            notes.append(f"noun and pronoun: {COREFERRING if self.coreference else EVERY}")
         return Findings(tables={"features": rows}, heads=heads, notes={"features": notes})
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
@@ -108,7 +112,7 @@ class FeatureAttention(Analysis):
         layer = f"{self.layers}, the last" if first else "all"
         row = {"quantity": name, "layer": layer, "mean": values[0]}
         row |= {"tuned_mean": values[1], "change": values[1] - values[0]} if len(values) > 1 else {}
-        if name in ALONG:
+        if name in ALONG and not name.startswith(SAME_WORD):
             # Do the heads with the strongest links have diagonal maps? Of the fine-tuned model, if there is one.
             link, diagonal = (means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL)))
             ranks: Any = spearmanr(link, diagonal)
@@ -164,7 +168,7 @@ def feature_values(
     values = [largest(columns, has[..., n]) for columns in (received, from_read) for n in range(len(FEATURES))]
     there = has.any(1)  # (batch, feature)
     defined = [*there.unbind(1), *(there & is_read).unbind(1)]
-    for name in LINKS:
+    for name in (*LINKS, SAME_WORD):
         one, other, linked = link_ends(gold[name])
         for start, end in ((one, other), (other, one)):
             seen = linked & seen_links(visible, start, end)
@@ -186,10 +190,7 @@ def near_diagonal(
 
 
 def cls_notes(rows: Sequence[Row], layout: Layout) -> list[str]:
-    """What the token that is read attends to most in the last layer, beside what the paper says of fine-tuned models.
-
-    In a causal model that is the last token, of which the paper, whose models read their first, says nothing.
-    """
+    """What the token that is read attends to most in the last layer, itself aside but in a causal model."""
     column = "tuned_mean" if rows and "tuned_mean" in rows[0] else "mean"
     of_cls = {row["quantity"].removeprefix("cls_to_"): row[column] for row in rows if row["quantity"] in FROM_CLS}
     others = {name: value for name, value in of_cls.items() if layout.causal or name != "cls"}
@@ -198,7 +199,4 @@ def cls_notes(rows: Sequence[Row], layout: Layout) -> list[str]:
     state = "the fine-tuned model" if column == "tuned_mean" else "this model"
     best = feature_label(max(others, key=others.__getitem__))
     told = f"{layout.read_name} of {state} attends in the last layer most to: {best}"
-    if layout.causal:
-        return [told]
-    published = "published, fine-tuned: the separator for most tasks, punctuation for STS-B, RTE and QNLI"
-    return [f"{told}, itself aside ({published})" if column == "tuned_mean" else f"{told}, itself aside"]
+    return [told if layout.causal else f"{told}, itself aside"]

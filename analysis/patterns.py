@@ -8,12 +8,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headscope.analysis.base import Analysis, flat_maps
+from headscope.analysis.pattern_examples import example_rows, most_confident, no_examples, surest_maps, surest_of_tasks
 from headscope.analysis.statistics import interval, poisson_weights, require_replicates
 from headscope.contracts import ChildRun, Classifier, Facts, Findings, HeadValues, Quantity, Row, Section, by_name
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES, one_class_notes
-from headscope.errors import ConfigError, InputError
+from headscope.errors import ConfigError, InputError, require_least
 from headscope.layout import Layout
+from headscope.published import figures_of
 
 SECTION = Section("patterns", "attention patterns")
 ABSTAINED = "abstained"
@@ -27,7 +29,8 @@ class PatternShares(Analysis):
     """The share of inputs on which a head's map has each pattern: every map has one of the five, the likeliest.
 
     Beside them, the share of maps of whose class the network is less sure than `confidence`. The classifier
-    gives the probability of each class for maps, the mask of real tokens and their classes.
+    gives the probability of each class for maps, the mask of real tokens and their classes. The map of each class that it
+    is surest of, among inputs of at most `example_tokens` tokens, is kept for a picture.
     """
 
     kind = ("glue", "segments", "treebank_tokens")
@@ -37,9 +40,16 @@ class PatternShares(Analysis):
     no_number: Tensor
     resampled_counts: Tensor
     resampled_inputs: Tensor
+    examples: Tensor
 
     def __init__(
-        self, facts: Facts, classifier: nn.Module, confidence: float = 0.5, replicates: int = 200, seed: int = 0
+        self,
+        facts: Facts,
+        classifier: nn.Module,
+        confidence: float = 0.5,
+        replicates: int = 200,
+        seed: int = 0,
+        example_tokens: int = 64,
     ) -> None:
         super().__init__(facts)
         if not 0 <= confidence <= 1:
@@ -55,12 +65,17 @@ class PatternShares(Analysis):
         self.add_sum("no_number")
         self.add_sum("resampled_counts", replicates, len(self.models), len(OUTCOMES), maps, dtype=torch.float32)
         self.add_sum("resampled_inputs", replicates)
+        self.tokens, self.token_names = require_least("analyses.patterns.example_tokens", example_tokens), facts.token_names
+        none = no_examples(len(self.models), len(CLASSES), tokens=example_tokens)
+        self.add_state("examples", none, dist_reduce_fx=most_confident)
 
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.input_index, self.replicates, self.seed)
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for index, maps in enumerate(compared):
-            sure, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
+            sure, found, outcomes = self._outcomes(maps, batch.mask, batch.gold["token_class"])
+            new = surest_maps(maps, sure, found, batch, len(CLASSES), self.tokens)
+            self.examples[index] = most_confident(torch.stack([self.examples[index], new]))
             self.no_number += (~sure.isfinite()).sum()
             self.counts[index] += outcomes.sum(0, dtype=torch.float64)
             self.sure[index] += sure.sum(0, dtype=torch.float64)
@@ -73,12 +88,12 @@ class PatternShares(Analysis):
         maps: Float[Tensor, "batch map query key"],
         real: Bool[Tensor, "batch token"],
         classes: Int[Tensor, "batch token"],
-    ) -> tuple[Float[Tensor, "batch map"], Float[Tensor, "batch outcome map"]]:
-        """How sure the network is of each map, and as ones among zeros its class, then whether it would abstain."""
+    ) -> tuple[Float[Tensor, "batch map"], Int[Tensor, "batch map"], Float[Tensor, "batch outcome map"]]:
+        """How sure the network is of each map, its class, and as ones among zeros class, then whether it would abstain."""
         sure, found = cast(Classifier, self.classifier).probabilities(maps, real, classes).max(-1)
         numbers = torch.arange(len(CLASSES), device=found.device)
         classes = found[:, None] == numbers[:, None]
-        return sure, torch.cat([classes, (sure < self.confidence)[:, None]], 1).to(sure.dtype)
+        return sure, found, torch.cat([classes, (sure < self.confidence)[:, None]], 1).to(sure.dtype)
 
     def compute(self) -> Findings:
         if self.no_number:
@@ -113,6 +128,9 @@ class PatternShares(Analysis):
             tables={"patterns_by_layer": rows},
             heads=by_name(heads),
             notes={"patterns_by_layer": [*self.strange, *uniform_notes([row for row in rows if row["layer"] == "all"])]},
+            drawings={
+                "pattern_examples": example_rows(self.examples, names, CLASSES, self.heads, self.tokens, self.token_names)
+            },
         )
 
 
@@ -170,7 +188,7 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
     """Several tasks as one (Figure 2): the shares of all maps of each task and model, and those of each layer."""
     by_layer = [{"task": part.value, **row} for part in parts for row in part.results.tables["patterns_by_layer"]]
     whole = [{key: row[key] for key in ("task", "model", *OUTCOMES, "n")} for row in by_layer if row["layer"] == "all"]
-    published = {part.value: part.results.provenance.config["published"].get(BOUND) for part in parts}
+    published = {part.value: figures_of(part.results.provenance).get(BOUND) for part in parts}
     rows = [  # the paper's is of fine-tuned models
         {**row, "heterogeneous, published bound": published[row["task"]] if row["model"] == "tuned" else None}
         for row in whole
@@ -183,6 +201,11 @@ def joined_tasks(parts: Sequence[ChildRun]) -> Findings:
         tables={"summary": rows, "patterns_by_layer": by_layer},
         heads=mean_heads([row for part in parts for row in part.heads], meanings),
         notes=dict.fromkeys(("summary", "patterns_by_layer"), [*strange, *uniform_notes(rows)]),
+        drawings={
+            "pattern_examples": surest_of_tasks(
+                {part.value: part.results.drawings.get("pattern_examples") or () for part in parts}
+            )
+        },
     )
 
 

@@ -34,7 +34,7 @@ from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, by_n
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.errors import ConfigError, require_choice
 
-CAUSAL = "unseen: the share of words whose pair the causal model cannot see in this direction; n counts the others"
+CAUSAL = "causal model: {:.1f} % of all words cannot see their governor, {:.1f} % are not seen by it; n counts the others"
 DIRECTIONS = ("dependent_to_head", "head_to_dependent")
 POSSESSIVE = ("poss", "nmod:poss")
 NOTES = ("held out: head and offset chosen on one half, scored on the other; p: McNemar of these, Holm over relations",)
@@ -92,8 +92,9 @@ class RelationHeads(GivesToSeparator):
         self.add_sum("all_words", rows)
         self.add_sum("offset_correct", FOLDS, len(DIRECTIONS), len(self.offsets), rows)
         self.add_sum("both_correct", FOLDS, maps, len(self.offsets), rows)
+        # Whole numbers, which float32 adds exactly up to 16 million words of each half.
         self.add_sum("resampled_correct", FOLDS, replicates, maps, rows, dtype=torch.float32)
-        self.add_sum("resampled_count", replicates, len(DIRECTIONS), rows, dtype=torch.float32)
+        self.add_sum("resampled_count", replicates, len(DIRECTIONS), rows)
         self.add_sum("pieces", 2)  # words of several pieces, and all words
         self.keep_maps_of(facts.drawn, [len(one.tokens) + (not facts.separators) for one in facts.drawn])
         if facts.separators:
@@ -157,7 +158,7 @@ class RelationHeads(GivesToSeparator):
                 "split_words": float(100 * self.pieces[0] / self.pieces[1]),
             },
             tables={"relation_heads": rows, **no_op, **({"visible_governors": self._visible()} if self.causal else {})},
-            notes={"relation_heads": [self._which_relations(rows), *NOTES, *([CAUSAL] if self.causal else [])]},
+            notes={"relation_heads": [self._which_relations(rows), *NOTES, *self._unseen()]},
             heads=self._head_values(low, high) | (self.no_op_heads() if self.separators else {}),
             drawings={"attention_lines": self._drawings(rows)},
         )
@@ -235,6 +236,11 @@ class RelationHeads(GivesToSeparator):
             **unseen,
             "n": words,
         }
+
+    def _unseen(self) -> list[str]:
+        """What a causal model leaves out in either direction, over all relations."""
+        shares = [row["unseen"] for row in self._visible() if row["relation"] == ALL]
+        return [CAUSAL.format(*shares)] if self.causal and shares else []
 
     def _visible(self) -> list[Row]:
         """Of how many words of each relation each direction may see the pair, and the share of which it may not."""

@@ -152,7 +152,12 @@ class AttentionDataModule(pl.LightningDataModule):
             layout=self.encoder.layout(),
             encoder=self.encoder.spec,
             encoder_sha256=self.encoder.checksum(),
+            token_names=self.token_names if self.units == "tokens" else None,
         )
+
+    def token_names(self, ids: Sequence[int]) -> list[str]:
+        """The tokens that ids stand for, as the tokenizer writes them."""
+        return list(self.encoder.tokenizer().convert_ids_to_tokens(list(ids)))
 
     def source(self) -> Source:
         """Where the numbers come from."""

@@ -13,10 +13,10 @@ from headscope.contracts import Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.encoders.layout import TokenClasses
-from headscope.data_modules.readers.features import special_features
+from headscope.data_modules.readers.features import SAME_WORD, special_features
 from headscope.data_modules.readers.glue import SAMPLE, TASKS, Task, read_hub, read_tsv, task_folder
 from headscope.data_modules.readers.parser import ParsedText, Parser, token_dependencies, token_features
-from headscope.data_modules.readers.word_types import WordTypes, words_of_encoding
+from headscope.data_modules.readers.word_types import WordTypes, same_word_pairs, words_of_encoding
 from headscope.errors import ConfigError, given, require_choice, require_limit
 from headscope.files import local_path
 from headscope.processes import progress
@@ -117,10 +117,11 @@ class GlueDataModule(AttentionDataModule):
         texts = [next(parsed) for _ in example.words] if parsed else []
         gold = {**example.gold, "token_class": classes(ids), "sentence": sentence}
         gold |= token_dependencies(encoding, texts, self.parser.relations() if self.parser else ())
+        words = words_of_encoding(encoding, example.words)
         if self.words.maps:
-            gold |= types.of_tokens(*words_of_encoding(encoding, example.words))
+            gold |= types.of_tokens(*words)
         if parsed:
-            gold |= token_features(encoding, texts)
+            gold |= {**token_features(encoding, texts), SAME_WORD: same_word_pairs(words[0], words[2])}
             gold["features"] |= special_features(gold["token_class"])
         of_tokens = Example(example.words, gold)
         return Encoded(of_tokens, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)

@@ -2,6 +2,7 @@
 
 import logging
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,17 @@ class TreebankDataModule(AttentionDataModule):
 
     def sentences(self) -> dict[str, list[Sentence]]:
         """The sentences of each split, read anew; the examples hold all that is used later."""
-        splits = {name: read_conllu(conllu_files(path), self.limit) for name, path in self.paths.items()}
+        splits = {name: self.read_sentences(conllu_files(path)) for name, path in self.paths.items()}
         for name, sentences in splits.items():
             if all(len(sentence.words) == 1 for sentence in sentences):
                 raise DataError(f"{self.paths[name]}: expected sentences of two or more words, found only single words.")
         if "train" in splits and "val" not in splits:
             splits["train"], splits["val"] = hold_out(splits["train"], self.seed)
         return splits
+
+    def read_sentences(self, files: Sequence[Path]) -> list[Sentence]:
+        """The sentences of some files, up to the limit."""
+        return read_conllu(files, self.limit)
 
     def read(self) -> dict[str, list[Example]]:
         splits = self.sentences()

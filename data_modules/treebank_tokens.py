@@ -1,6 +1,9 @@
 """Treebanks as token maps: gold dependencies and linguistic features between all pieces of both words."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -8,8 +11,16 @@ from transformers import PreTrainedTokenizerBase
 from headscope.contracts import Facts
 from headscope.data_modules.batches.examples import Encoded, Example, Split
 from headscope.data_modules.encoders.layout import TokenClasses
-from headscope.data_modules.readers.conllu import Sentence
-from headscope.data_modules.readers.features import LINKS, sentence_features, special_features, word_links
+from headscope.data_modules.readers.conllu import Sentence, read_conllu
+from headscope.data_modules.readers.entities import with_entities
+from headscope.data_modules.readers.features import (
+    LINKS,
+    SAME_WORD,
+    coreferring_pairs,
+    sentence_features,
+    special_features,
+    word_links,
+)
 from headscope.data_modules.readers.parser import dependency_arrays, pairs_of_pieces
 from headscope.data_modules.readers.word_types import WordTypes
 from headscope.data_modules.treebank import TreebankDataModule
@@ -21,13 +32,29 @@ class TreebankTokenDataModule(TreebankDataModule):
     units = "tokens"
     kind = "treebank_tokens"
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.annotated = True  # with entities, as far as sentences are read
+
     def facts(self) -> Facts:
-        return replace(super().facts(), features=True)
+        facts = super().facts()  # which reads the sentences
+        return replace(facts, features=True, coreference=self.annotated)
+
+    def read_sentences(self, files: Sequence[Path]) -> list[Sentence]:
+        found: list[Sentence] = []
+        for file in files:
+            left = None if self.limit is None else self.limit - len(found)
+            found += with_entities(file, read_conllu([file], left))
+        self.annotated &= all(sentence.entities is not None for sentence in found)
+        return found
 
     def _example(self, sentence: Sentence, number: dict[str, int]) -> Example:
         example = super()._example(sentence, number)
         governors = [governor - 1 for governor in sentence.governors]
         links = word_links(sentence.upos, sentence.relations, governors)
+        if sentence.entities is not None:
+            mentions = [(head - 1, entity) for head, entity in sentence.entities]
+            links["noun_pronoun"] = coreferring_pairs(sentence.upos, mentions)
         flat = {name: np.array(pairs, dtype=np.int16).reshape(-1) for name, pairs in links.items()}
         found = sentence_features(sentence.words, sentence.upos, sentence.relations, governors)
         features = np.array(found, dtype=np.int16)
@@ -55,6 +82,7 @@ class TreebankTokenDataModule(TreebankDataModule):
             "dependency_relations": np.array(numbers, dtype=np.int32),
             "features": np.where(of_token >= 0, gold["features"][of_token.clip(0)], 0) | special_features(classes),
             **{name: token_pairs(of_token, gold[name]) for name in LINKS},
+            SAME_WORD: np.zeros(0, dtype=np.int32),  # a sentence has no other beside it
         }
         ids = item.input_ids
         return Encoded(Example(item.example.words, arrays), ids, np.arange(len(ids), dtype=np.int32), len(ids))

@@ -1,9 +1,5 @@
 """What each head, or each layer, is worth (Kovaleva, section 4.6): the score of a task, or of text, with it disabled."""
 
-import hashlib
-import logging
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,11 +12,11 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Row, by_name, head_at
+from headscope.contracts import EncoderSpec, Facts, Findings, HeadValues, Row, by_name, head_at, joined
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.errors import ConfigError, given, require_choice
-from headscope.files import appears_whole
+from headscope.files import appears_whole, local_path
 from headscope.finetune.ablation import (
     FIRST_TOKEN,
     Readout,
@@ -30,12 +26,14 @@ from headscope.finetune.ablation import (
     without_each_layer,
     without_layers,
 )
+from headscope.finetune.frame_heads import FrameScores, ReadHeads, ReadRun, frame_scores, frames_beside_changes
 from headscope.finetune.head_mask import WAYS, heads_of_layers
 from headscope.finetune.per_input import PerInput
+from headscope.finetune.significance import holm, p_of_changes
 from headscope.finetune.sweep_scores import Score, TaskScore
+from headscope.finetune.sweep_store import digest, stored_parts
 from headscope.finetune.weighted_scores import resampled
 
-log = logging.getLogger(__name__)
 UNITS = {"heads": without_each_head, "layers": without_each_layer}
 LEVEL = (2.5, 97.5)
 SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either end
@@ -64,6 +62,9 @@ class DisableSweep(pl.LightningModule):
         seed: int = 0,
         disable: Sequence[Sequence[int]] = (),
         score: Callable[[Facts], Score] = TaskScore,
+        frames_run: str | None = None,
+        read_run: ReadRun | None = None,
+        read_heads: ReadHeads | None = None,
     ) -> None:
         super().__init__()
         require_choice("module.units", units, UNITS)
@@ -83,6 +84,12 @@ class DisableSweep(pl.LightningModule):
         if importance and units != "heads":
             raise ConfigError(f"module.importance={importance}: gradients tell the importance of heads, not of {units}.")
         self.importance = units == "heads" if importance is None else importance
+        self.frames: FrameScores | None = None
+        if frames_run:
+            if units != "heads":
+                raise ConfigError(f"module.frames_run={frames_run}: tells of heads, so not with module.units={units}.")
+            readers = given(read_run, "what reads runs"), given(read_heads, "what reads heads.csv")
+            self.frames = frame_scores(local_path(frames_run), *readers, self.layers, self.heads)
         encoder = given(facts.encoder, "an encoder")
         if encoder.init != "pretrained":
             raise ConfigError(f"encoder.init={encoder.init}: only a trained model can be swept.")
@@ -159,6 +166,8 @@ class DisableSweep(pl.LightningModule):
             "low": low,
             "high": high,
             "mean": [float(changes.mean()), *map(float, np.percentile(drawn_changes.mean(0), LEVEL))],
+            "drawn": drawn_changes,
+            "p": holm(p_of_changes(changes, drawn_changes).tolist()),
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
@@ -191,6 +200,7 @@ class DisableSweep(pl.LightningModule):
                 "change": float(found["changes"][index]),
                 "low": float(found["low"][index]),
                 "high": float(found["high"][index]),
+                "p_holm": found["p"][index],
                 "n": found["examples"],
             }
             | ({"deviation_over_checkpoints": float(found["deviation"][index])} if found["deviation"] is not None else {})
@@ -204,7 +214,12 @@ class DisableSweep(pl.LightningModule):
         if self.units == "layers":
             tables |= {} if self.sets else {"layers": self._layers()}
             return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
-        return Findings(tables=tables, heads=by_name(self._head_values()), notes={"best_and_worst": note, "gains": [CHOSEN]})
+        notes = {"best_and_worst": note, "gains": [CHOSEN]}
+        alone = Findings(tables=tables, heads=by_name(self._head_values()), notes=notes)
+        if self.frames is None:
+            return alone
+        numbers = found["changes"], found["drawn"], self.heads, found["examples"]
+        return joined([alone, frames_beside_changes(self.frames, *numbers, self.score.better)])
 
     def _gains(self, rows: Sequence[Row]) -> list[Row]:
         """What the paper tells of all units: the best, the mean of all, and how many gain; of layers, the first too."""
@@ -271,6 +286,7 @@ class DisableSweep(pl.LightningModule):
             n=np.full(shape, self.found["examples"]).tolist(),
             low=self.found["low"].reshape(shape).tolist(),
             high=self.found["high"].reshape(shape).tolist(),
+            p=np.reshape(self.found["p"], shape).tolist(),
         )
         if self.found["importance"] is not None:
             yield HeadValues(self.score.importance, self.found["importance"].reshape(shape).tolist())
@@ -281,21 +297,3 @@ def how_many_differ(count: int, of: int, units: str) -> str:
     if not count:
         return f"no {units.removesuffix('s')} differs from the baseline beyond its 95 % interval"
     return f"{count} of {of} {units} differ from the baseline beyond their 95 % interval ({CHANCE * of:.1f} would by chance)"
-
-
-def stored_parts(file: Path, device: torch.device) -> dict[str, Tensor] | None:
-    """What was computed of a batch before; None where it was not, or cannot be read any more."""
-    if not file.is_file():
-        return None
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            return {name: torch.from_numpy(stored[name]).to(device) for name in ("outputs", "importance")}
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error):
-        log.warning("%s: damaged, computing this batch again.", file)
-        return None
-
-
-def digest(identity: str, tokens: Tensor) -> str:
-    """A name for what is computed of a batch, by the models, what is done to them, and the batch's tokens."""
-    content = f"{identity} {tuple(tokens.shape)}".encode() + tokens.cpu().numpy().tobytes()
-    return hashlib.sha256(content).hexdigest()[:32]

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedModel, get_linear_schedule_wit
 
 from headscope.contracts import Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all, seed_epoch
-from headscope.data_modules.encoders.models import weight_files
+from headscope.data_modules.encoders.models import START_KEY, TASK_KEY, weight_files
 from headscope.data_modules.glue import require_task
 from headscope.errors import ConfigError, given, require_choice
 from headscope.files import appears_whole, file_sha256
@@ -52,6 +52,7 @@ class GlueClassifier(pl.LightningModule):
         self.task = require_task(facts)
         spec = given(facts.encoder, "an encoder")
         self.model: PreTrainedModel = load_classifier(spec, self.task, seed, dropout=dropout, layout=facts.layout)
+        self.start = {TASK_KEY: facts.task, START_KEY: getattr(self.model.config, START_KEY, None) or spec.init}
         self.lr, self.weight_decay, self.seed = lr, weight_decay, seed
         self.disable, self.how = require_heads(disable, facts.layers, facts.heads), how
         self.predictions = PerInput("logits", "labels")
@@ -172,7 +173,9 @@ class SaveModel(pl.Callback):
         encoder = cast(Any, trainer).datamodule.encoder
         tokenizer = AutoTokenizer.from_pretrained(encoder.folder, trust_remote_code=encoder.spec.trust_remote_code)
         with appears_whole(self.folder, durable=True) as draft:
-            cast(GlueClassifier, pl_module).model.save_pretrained(draft)
+            model = cast(GlueClassifier, pl_module).model
+            model.config.update(getattr(pl_module, "start", {}))  # a head alone, on a frozen encoder, has no such start
+            model.save_pretrained(draft)
             tokenizer.save_pretrained(draft)
             for file in weight_files(draft):  # whoever reads the model compares it
                 file.with_name(f"{file.name}.sha256").write_text(f"{file_sha256(file)}  {file.name}\n")

@@ -5,6 +5,7 @@ from typing import Any
 
 from headscope.contracts import ChildRun, Findings, Row
 from headscope.data_modules.readers.glue import TASKS
+from headscope.published import figures_of
 
 UNTRAINED, PRETRAINED = "untrained", "pre-trained"
 GAIN = ("accuracy", "pearson")  # the paper's mean gain, 35.9, is that of accuracy and, for STS-B, of Pearson
@@ -34,7 +35,7 @@ def start_table(parts: Sequence[ChildRun]) -> Findings:
 
 def metric_rows(part: ChildRun) -> Iterator[Row]:
     """One row for each metric of the task."""
-    metrics, published = part.results.metrics, part.results.provenance.config["published"]
+    metrics, published = part.results.metrics, figures_of(part.results.provenance)
     counts = part.results.provenance.examples
     trained = "fit" in part.results.provenance.config["stages"]
     for name in TASKS[part.value].metrics:
@@ -71,7 +72,7 @@ def gain_rows(parts: Sequence[ChildRun]) -> Iterator[Row]:
             metric = next(name for name in GAIN if name in TASKS[task].metrics)
             before, after = (by_start[start][task].results for start in (UNTRAINED, PRETRAINED))
             ours = difference(after.metrics, before.metrics, f"test/{metric}")
-            told = [one.provenance.config["published"] for one in (after, before)]
+            told = [figures_of(one.provenance) for one in (after, before)]
             rows.append(
                 {
                     "task": task,

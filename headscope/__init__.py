@@ -3,6 +3,7 @@
 In a notebook: `import headscope as hs`, then `hs.load(name)`, `hs.run(experiment, ...)`, `hs.open(folder)`.
 """
 
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -18,7 +19,9 @@ def __getattr__(name: str) -> Any:
     if name not in NOTEBOOK:
         raise AttributeError(f"module 'headscope' has no attribute {name!r}")
     module, _, function = NOTEBOOK[name].partition(":")
-    return getattr(import_module(module), function)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")  # of tqdm, which nobody here asked for bars
+        return getattr(import_module(module), function)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ A string in a dictionary can be dropped without anybody noticing; a field of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -113,6 +113,8 @@ class Facts:
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
     notes: tuple[str, ...] = ()  # what the data say beneath tables
+    token_names: Callable[[Sequence[int]], list[str]] | None = None  # of ids, as the tokenizer writes them
+    coreference: bool = False  # whether noun-pronoun links are those of annotated entities
     filters: Mapping[str, int] = field(default_factory=dict[str, int])  # what each filter of the reader removed
     patterns: PatternFacts | None = None
 
@@ -248,6 +250,7 @@ class Provenance(Source):
     packages: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     hardware: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
+    trained_parameters: int | None = None  # of the module; None where nothing was trained
 
     def as_source(self) -> Source:
         """Without what was the run's own."""

@@ -40,12 +40,13 @@ class Maps:
 
     def plot(self, layer: int, head: int) -> Figure:
         """One head's map as a picture."""
-        from matplotlib.figure import Figure
+        from headscope.notebook.figures import NotebookFigure
 
         size = 1.2 + 0.22 * len(self.labels)
-        figure = Figure(figsize=(size, size), layout="constrained")
+        figure = NotebookFigure(figsize=(size + 0.9, size), layout="constrained")
         axes = figure.subplots()
-        axes.imshow(self._map(layer, head).numpy(force=True), vmin=0, cmap="viridis")
+        image = axes.imshow(self._map(layer, head).numpy(force=True), vmin=0, cmap="viridis")
+        figure.colorbar(image, ax=axes, shrink=0.7, label="attention")
         axes.set_xticks(range(len(self.labels)), self.labels, rotation=90, parse_math=False)
         axes.set_yticks(range(len(self.labels)), self.labels, parse_math=False)
         axes.set(title=f"head {layer}-{head}", xlabel="attends to", ylabel="word or token")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import logging
 import os
 import random
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +35,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ATLAS = "atlas.html"
+TALKATIVE = ("pytorch_lightning", "lightning_fabric")  # loggers; on the command line the configuration sees to them
+DOTS_PER_INCH = 96  # of a page in a browser
 # What a plain word stands for, where it is not an option of the group of that name.
 NAMED = {"encoder": "encoder.name", "data": "data.test", "tuned": "tuned.name", "vectors": "vectors.path"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run and its folder; numbers are read there when they are asked for."""
 
@@ -90,6 +95,9 @@ class Run:
             raise ConfigError(f"{name}: no such figure; there are {', '.join(drawn)}.")
         return Picture(self.folder / "figures" / f"{name or drawn[0]}.svg")
 
+    def __repr__(self) -> str:
+        return f"run of {self.results.experiment} in {self.folder}"
+
     def _repr_html_(self) -> str:
         if (page := self.folder / ATLAS).is_file():
             content = html.escape(page.read_text(encoding="utf-8"))
@@ -101,12 +109,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on disk."""
+    """A figure on disk, as SVG for papers; a notebook shows the PNG beside it, in the size that it has on paper."""
 
     file: Path
 
-    def _repr_svg_(self) -> str:
-        return self.file.read_text(encoding="utf-8")
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        from headscope.reports.figures.drawing import PNG_DPI
+
+        content = self.file.with_suffix(".png").read_bytes()
+        pixels = int.from_bytes(content[16:20])  # where a PNG has its width
+        return content, {"width": round(pixels * DOTS_PER_INCH / PNG_DPI)}
 
 
 def open_folder(folder: str | Path) -> Run:
@@ -179,21 +191,36 @@ def composed(overrides: Sequence[str]) -> Iterator[Any]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What is drawn at random by the notebook goes on as if nothing had run."""
-    python, numbers = random.getstate(), np.random.get_state()
+    """What the notebook draws at random, logs and warns of goes on as if nothing had run."""
+    python, numbers, environment = random.getstate(), np.random.get_state(), dict(os.environ)
+    disabled, exact = logging.root.manager.disable, torch.are_deterministic_algorithms_enabled()
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")  # of tqdm, which nobody here asked for bars
             yield
     finally:
         random.setstate(python)
         np.random.set_state(numbers)
+        logging.disable(disabled)
+        torch.use_deterministic_algorithms(exact)
+        for name in os.environ.keys() - environment.keys():  # Lightning hands its seed to workers so
+            del os.environ[name]
 
 
 @contextmanager
 def nothing_printed(verbose: bool) -> Iterator[None]:
-    """The tables stay off the page, unless they are asked for: the results have them."""
+    """The tables stay off the page, unless they are asked for: the results have them. So does what Lightning tells."""
     if verbose:
         yield
         return
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        yield
+    import_module("pytorch_lightning")  # which sets the level of its logger when it is first imported
+    loggers = [logging.getLogger(name) for name in TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,20 +1,11 @@
 """Whether numbers can show anything: of the packaged samples, or of a few inputs, they cannot, and every report says so."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from headscope.contracts import INITS, Source
+from headscope.contracts import Source
 
 FEW = 30  # inputs
 WHOLE = ("votes.csv", "maps.safetensors")  # real maps of real encoders, in full
-# The states of a model that published figures are of (`published.state`), and what `encoder.init` has to be for each.
-STATES = {
-    "pre-trained": ("pretrained",),
-    "random but for its embeddings": ("embeddings",),
-    "fine-tuned": INITS,  # from any start, which the figure itself depends on
-    "any": INITS,
-}
 
 
 def is_sample(path: Path) -> bool:
@@ -34,11 +25,3 @@ def sample_notes(source: Source) -> list[str]:
     if any(is_sample(Path(file)) for file in source.data):
         return ["A sample that ships with the project: no evidence."]
     return [f"A sample of {count} inputs: no evidence."] if count and count < FEW else []
-
-
-def of_the_same_state(published: Mapping[str, Any], encoder: Mapping[str, Any]) -> bool:
-    """Whether published figures are of a model in the state of ours: they never stand beside another."""
-    state = published.get("state")
-    if state is None:
-        return True
-    return encoder.get("init", INITS[0]) in STATES[state] and not (state == "pre-trained" and encoder.get("change"))

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headscope.contracts import Facts, Provenance, Quantity, Row, RunResults, Source
-from headscope.reports.evidence import of_the_same_state, sample_notes
+from headscope.published import why_not_beside
+from headscope.reports.evidence import sample_notes
 
 MOST_FIGURES, MOST_FILES = 6, 4
 WIDTH_OF_A_FILE = 130
@@ -114,8 +115,8 @@ def quoted(text: str) -> str:
 
 def paper() -> Console:
     """What tables are printed on: the terminal, or a file that is wider."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH_OF_A_FILE)
+    console = Console(force_jupyter=False)  # in a notebook too, what is printed goes to the standard output
+    return console if console.is_terminal else Console(width=WIDTH_OF_A_FILE, force_jupyter=False)
 
 
 def print_table(console: Console, title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -137,10 +138,8 @@ def caption(provenance: Provenance) -> list[str]:
     if vectors := provenance.vectors:
         lines.append(f"word vectors: {vectors['size']} numbers, {100 * vectors['coverage']:.1f} % of the words known")
     published = provenance.config["published"]
-    if published["source"] and of_the_same_state(published, provenance.encoder):
-        lines.append(f"published: {published['source']}")
-    elif published["source"]:
-        lines.append(f"published figures are of another state of the model ({published['state']}): none stands beside ours")
+    if published["source"]:
+        lines.append(why_not_beside(published, provenance) or f"published: {published['source']}")
     return lines
 
 

@@ -23,7 +23,6 @@ from headscope.processes import is_first_process
 
 OF_TRAINING = "train/"  # metrics that validation cannot know
 FOLDER, LAST, PREVIOUS = "checkpoints", "last.ckpt", "previous.ckpt"
-REQUEUED = "hpc_ckpt_*.ckpt"  # saved by Lightning when SLURM is about to queue the job again
 LABEL = b"sha256 "
 HEX = hashlib.sha256().digest_size * 2
 # The checksum is the comment of the zip file that torch writes, whose length stands in the two bytes before it: one file
@@ -232,15 +231,9 @@ def settle(files: list[Path], chosen: Path | None, saved: Saved | None, steps: s
             shutil.copyfile(chosen, draft)
 
 
-def tidy(run_folder: Path, resume: bool) -> None:
-    """Remove what a killed save left, and what SLURM's signal saved where the run is not to go on, or not from that."""
-    left = list((run_folder / FOLDER).glob(".*.ckpt"))
-    for file in run_folder.glob(REQUEUED):  # Lightning goes on from these by itself, before all others
-        if reason := damage(file):
-            print(f"{file}: damaged ({reason}) and not used.", file=sys.stderr) if is_first_process() else None
-        if reason or not resume:
-            left.append(file)
-    remove(left)
+def remove_drafts(run_folder: Path) -> None:
+    """Remove what a killed save left."""
+    remove((run_folder / FOLDER).glob(".*.ckpt"))
 
 
 def remove(files: Iterable[Path]) -> None:

@@ -25,15 +25,20 @@ from headscope.runs.limits import check_limits, require_parts
 from headscope.runs.ray_launcher import PLUGINS, RayLauncher
 from headscope.runs.report import PACKAGES, versions
 from headscope.runs.resume import require_room
+from headscope.runs.slurm import requeued_when_warned
 from headscope.runs.sweeps.job import sweep_job
 
 FIRST_WORD = 5  # seconds
+COMMANDS = {"serve": "headscope.live.command"}  # what is no run, by its first word; each has `main`
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def main() -> None:
     """Run the program; leave with 0 done, 1 failed, 2 bad configuration, 130 interrupted, 143 ended by SIGTERM."""
-    with answered_sigterm(), clear_errors():
+    with answered_sigterm(), requeued_when_warned(), clear_errors():
+        if command := COMMANDS.get(" ".join(sys.argv[1:2])):
+            importlib.import_module(command).main(sys.argv[2:])
+            return
         if {"--help", "-h"} & set(sys.argv[1:]):
             print(help_text(sys.argv[1:]), end="")
             return
@@ -52,7 +57,7 @@ def run_job(cfg: DictConfig) -> None:
         cfg.resume = True  # SLURM queued the job again and gives the same command
     # The jobs of a sweep may be processes that a launcher started: SIGTERM is theirs to answer as well.
     alone = hydra_config.mode == RunMode.RUN
-    with answered_sigterm(), clear_errors() if alone else sweep_job(cfg):
+    with answered_sigterm(), requeued_when_warned(), clear_errors() if alone else sweep_job(cfg):
         check_limits(cfg)
         if alone:
             require_parts(cfg)

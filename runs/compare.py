@@ -58,12 +58,12 @@ def run(cfg: DictConfig) -> RunResults:
         return opened.finish(findings, source_of(runs, shared, drawn), time.monotonic() - started, folders)
 
 
-def open_runs(paths: Sequence[str] | str) -> list[FinishedRun]:
+def open_runs(paths: Sequence[str] | str, least: int = 2) -> list[FinishedRun]:
     """The runs in the folders, each with a name of its own; a path of results.json stands for its folder."""
     folders = run_folders(paths)
-    if len(folders) < 2:
+    if len(folders) < least:
         given = paths if isinstance(paths, str) else ", ".join(map(str, paths))
-        raise ConfigError(f"runs=[{given}]: expected the folders of two or more finished runs.")
+        raise ConfigError(f"runs=[{given}]: expected the folders of {('one', 'two')[least - 1]} or more finished runs.")
     if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
         raise ConfigError(f"runs: {twice[0]} is named twice.")
     found = []

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,37 +20,46 @@ ENDED = "ended"
 
 
 class Heartbeat:
-    """A thread that beats, listens to all others, and ends the process with a sentence where one has fallen silent."""
+    """Threads that beat, listen to all others, and end the process with a sentence where one has fallen silent."""
 
     def __init__(self, store: Any, rank: int, processes: int, silence: float = SILENCE, every: float = EVERY) -> None:
         self.store, self.rank, self.processes = store, rank, processes
         self.silence, self.every = silence, every
         self.heard = {other: (b"", time.monotonic()) for other in range(processes) if other != rank}
+        self.lost: list[int] = []
+        self.reached = time.monotonic()  # when the store last answered
+        self.through = False
 
     def start(self) -> None:
         """Begin to beat and to listen."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        for work in (self._beat, self._watch):
+            threading.Thread(target=work, daemon=True).start()
 
     def end(self) -> None:
         """Tell the others that this process is through, and not lost."""
+        self.through = True
         try:
             self.store.set(str(self.rank), ENDED)
         except Exception:  # the first process, which keeps the store, is through already
             return
 
-    def _watch(self) -> None:
-        beats, reached = 0, time.monotonic()
-        while True:
+    def _beat(self) -> None:
+        beats = 0
+        while not self.through:  # a later count would take back that it is
             beats += 1
-            try:
+            with suppress(Exception):  # whatever a connection says when it breaks; one that is cut off may also say nothing
                 self.store.set(str(self.rank), str(beats))
-                reached = time.monotonic()
-                lost = self.silent()
-            except Exception:  # whatever a connection says when it breaks
-                lost = [0] if self.rank and time.monotonic() - reached > self.silence else []
-            if lost:
-                end_run(lost, self.silence)
+                self.lost = self.silent()
+                self.reached = time.monotonic()
             time.sleep(self.every)
+
+    def _watch(self) -> None:
+        """Look at what the other thread finds, which may wait for an answer of the store forever."""
+        while True:
+            out_of_reach = self.rank and time.monotonic() - self.reached > self.silence
+            if lost := self.lost or ([0] if out_of_reach else []):
+                end_run(lost, self.silence)
+            time.sleep(min(1.0, self.every))
 
     def silent(self) -> list[int]:
         """The processes that have not counted on for too long, by rank; one that ended is none of them."""

@@ -7,13 +7,14 @@ from typing import Any
 
 CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENT = "experiment="
-OWN_KEYS = ("analyses.", "data.", "module.", "stages", "tasks", "parser", "tuned.name", "runs", "only")
+OWN_KEYS = ("analyses.", "data.", "module.", "stages", "tasks", "parser", "tuned.name", "runs", "only", "title", "pdf")
 USAGE = """\
 headscope: find out what the attention heads of a transformer do.
 
 usage: python train.py [experiment=NAME] [group=option ...] [key=value ...]
        python train.py -m key=value1,value2     one run for each value; the same command goes on after a stop
        python train.py -m search=optuna         the best values, from the ranges of the module or your own
+       python train.py serve RUN                the atlas in the folder RUN, live: type a sentence, disable heads
 
 Without arguments: the default experiment on the packaged sample, offline, in under a minute.
 """
@@ -38,6 +39,7 @@ examples
   python train.py experiment=pande_sieves data.task=rte data.dir=/path/to/glue tuned.name=outputs/rte/model
   python train.py experiment=clark_probe_attention encoder=bert_base data.train=train.conllu data.test=dev.conllu
   python train.py experiment=compare runs=[outputs/one,outputs/other]
+  python train.py experiment=report runs=[outputs/one,outputs/other]
   python train.py module.decode=mst logger=[csv,tensorboard] seed=1
   python train.py -m experiment=structural_probe data.hidden_layer=1,2,3,4,5,6
   python train.py -m search=optuna experiment=clark_probe_words search.trials=30 run_dir=outputs/search

@@ -26,6 +26,7 @@ from headscope.reports.results import finished_results
 from headscope.runs.children import key_of, run_child
 from headscope.runs.limits import BASIC, launcher_is_chosen
 from headscope.runs.resume import NOTE, clear, is_done, plain_config, task_overrides
+from headscope.runs.slurm import requeued_when_warned
 from headscope.runs.sweeps.job import MISTAKES, recorded_job
 from headscope.runs.sweeps.launch import DIED, LauncherFailed, in_folder, launch, read_failure, require_one_process
 
@@ -154,7 +155,7 @@ class PartTask:
         child.run_dir, child.resume = str(folder), True
         label = f"{cfg.experiment_name}, {part['label']}"
         told = recorded_job(child, folder, label, lambda: f"{label}: begins", part["output"])
-        with answered_sigterm(), told if is_first_process() else nullcontext():
+        with answered_sigterm(), requeued_when_warned(), told if is_first_process() else nullcontext():
             become_part_of(Path(hydra.sweep.dir))
             run_child(child)
 

@@ -39,7 +39,7 @@ PACKAGES = ("torch", "pytorch-lightning", "transformers", "hydra-core", "torchme
 # What a run was
 
 
-def describe(cfg: DictConfig, source: Source, seconds: float) -> Provenance:
+def describe(cfg: DictConfig, source: Source, seconds: float, trained: int | None = None) -> Provenance:
     """Command, configuration, versions, state of the code and machine, beside what the data says of itself."""
     return Provenance(
         **vars(source),
@@ -50,6 +50,7 @@ def describe(cfg: DictConfig, source: Source, seconds: float) -> Provenance:
         packages=versions(PACKAGES),
         hardware=hardware(),
         seconds=round(seconds, 2),
+        trained_parameters=trained,
     )
 
 
@@ -145,15 +146,23 @@ class OpenRun:
         self.closing_lines: list[str] = []
 
     def finish(
-        self, findings: Findings, source: Source, seconds: float, runs: Mapping[str, str] | None = None
+        self,
+        findings: Findings,
+        source: Source,
+        seconds: float,
+        runs: Mapping[str, str] | None = None,
+        trained: int | None = None,
     ) -> RunResults:
-        """Write the files of the run and hand them to its dashboards, in the first process; returns what it amounts to."""
+        """Write the files of the run and hand them to its dashboards, in the first process; returns what it amounts to.
+
+        `trained` is the number of parameters that were.
+        """
         layout = Layout.from_json(source.layout)
         results = RunResults(
             experiment=self.cfg.experiment_name,
             metrics=defined(findings.metrics),
             tables=layout.said_in(defined(findings.tables)),
-            provenance=describe(self.cfg, source, seconds),
+            provenance=describe(self.cfg, source, seconds, trained),
             quantities={name: values.quantity.said_by(layout) for name, values in findings.heads.items()},
             drawings=defined(findings.drawings),
             runs=runs or {},

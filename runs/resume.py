@@ -26,7 +26,7 @@ SHAPE = {"id": str, "config": dict, "data": {str: str}, "named": {str: str}}
 # What others read of a run; results.json has the checksums.
 READ_BACK = (HEADS, "predictions.csv", "model", "atlas.json", "tuned/heads.csv")
 # All that a finished run may leave in its folder: a later one in the same folder would pass it off as its own.
-LEFT_BY_A_RUN = (RESULTS, *READ_BACK, "figures", "atlas.html")
+LEFT_BY_A_RUN = (RESULTS, *READ_BACK, "figures", "atlas.html", "report.html", "report.pdf")
 
 
 # The same configuration

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from headscope.contracts import ChildRun, Findings, Row, RunResults, Source
 from headscope.errors import InputError
 from headscope.processes import is_first_process
+from headscope.published import figures_of
 from headscope.reports.results import read_heads
 from headscope.runs.children import compose_child, handed_on, key_of
 from headscope.runs.part_jobs import Child, run_children
@@ -62,7 +63,7 @@ def run(cfg: DictConfig, more: "Callable[[Planned], Sequence[str]] | None" = Non
         clear(folder, keep=("model",) if cfg.then else ())
     with open_run(cfg, group=folder.name) as opened:
         seconds = sum(part.results.provenance.seconds for part in parts)
-        return opened.finish(findings, source_of(parts), seconds, runs)
+        return opened.finish(findings, source_of(parts, cfg.same_inputs), seconds, runs)
 
 
 def left_out(cfg: DictConfig) -> dict[Any, str]:
@@ -125,21 +126,28 @@ def run_rows(
     return [ChildRun(one.row, one.value, results, read_heads(folder / one.folder)) for one, results in found]
 
 
-def source_of(parts: Sequence[ChildRun]) -> Source:
-    """The files that any of the runs read; inputs are those of the last run or, for several values, of the first row's."""
+def source_of(parts: Sequence[ChildRun], same_inputs: bool = False) -> Source:
+    """The files that any of the runs read; inputs are those of the last run or, for several values, of the first row's,
+    unless all values are about the same."""
     last = parts[-1].results.provenance
     data = {file: sha256 for part in parts for file, sha256 in part.results.provenance.data.items()}
     examples: Mapping[str, int] = last.examples
-    if any(part.value is not None for part in parts):
+    if not same_inputs and any(part.value is not None for part in parts):
         first = [part.results.provenance.examples for part in parts if part.row == parts[0].row]
         examples = {"test": sum(counts.get("test", 0) for counts in first)}
     source = replace(last.as_source(), data=data, examples=examples)
     provenances = [part.results.provenance for part in parts]
     if len({str(one.encoder.get("name")) for one in provenances}) > 1:
-        source = replace(source, encoder={"name": ONE_EACH})
+        source = replace(source, encoder={**in_common([one.encoder for one in provenances]), "name": ONE_EACH})
     if len({str((one.tuned_encoder or {}).get("name")) for one in provenances}) > 1:
-        source = replace(source, tuned_encoder={"name": ONE_EACH})
+        models = [one.tuned_encoder or {} for one in provenances]
+        source = replace(source, tuned_encoder={**in_common(models), "name": ONE_EACH})
     return source
+
+
+def in_common(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is said of all of several models alike, such as their state."""
+    return {key: value for key, value in models[0].items() if all(one.get(key) == value for one in models)}
 
 
 def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> Findings:
@@ -147,7 +155,7 @@ def published_table(parts: Sequence[ChildRun], rows: Mapping[str, Mapping[str, A
     summary: list[Row] = []
     for part in parts:
         metric, metrics = rows[part.row]["metric"], part.results.metrics
-        published = part.results.provenance.config["published"].get(metric)
+        published = figures_of(part.results.provenance).get(metric)
         summary.append(
             {
                 "row": part.row if part.value is None else f"{part.value}, {part.row}",

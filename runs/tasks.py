@@ -4,7 +4,7 @@ Where an experiment is about fine-tuned models, each task's is the one that `tun
 or one that is fine-tuned inside this run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from headscope.contracts import ChildRun, Findings, Grid, HeadValues, Quantity, Row, RunResults, Section, by_name
+from headscope.contracts import joined as as_one
 from headscope.errors import ConfigError, InputError
 from headscope.reports.terminal import quoted
 from headscope.runs import tables, training
@@ -121,16 +122,19 @@ def of_model(cfg: DictConfig, model: Path) -> list[str]:
 # Several tasks as one
 
 
-def joined(parts: Sequence[ChildRun], tables: Sequence[str]) -> Findings:
-    """The tables with a column of tasks, and every quantity of a head once for each task."""
+def joined(
+    parts: Sequence[ChildRun], tables: Sequence[str], more: Callable[[Sequence[ChildRun]], Findings] | None = None
+) -> Findings:
+    """The tables with a column of tasks, and every quantity of a head once for each task; `more` is asked of all tasks."""
     rows = {name: [{"task": p.value, **row} for p in parts for row in p.results.tables.get(name, ())] for name in tables}
     notes = {name: [f"{p.value}: {line}" for p in parts for line in p.results.notes.get(name, ())] for name in tables}
-    return Findings(
+    found = Findings(
         metrics={f"{p.value} {n.removeprefix('test/')}": v for p in parts for n, v in p.results.metrics.items()},
         tables={name: some for name, some in rows.items() if some},
         heads=by_name(values for part in parts for values in heads_of(part)),
         notes={name: lines for name, lines in notes.items() if lines},
     )
+    return as_one([found, more(parts)]) if more else found
 
 
 def heads_of(part: ChildRun) -> Iterator[HeadValues]:

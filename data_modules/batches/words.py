@@ -20,7 +20,8 @@ Autocast = Callable[[], AbstractContextManager]
 FROM_WORD = ("mean", "first")
 UNITS = ("words", "tokens")
 ENCODER_INPUTS = ("input_ids", "attention_mask", *MODEL_INPUTS)
-NOT_COMPUTED_FROM = ("name", "revision", "change", "parameters")  # of an identity: the weights decide, not their name
+# Of an identity: the weights decide, and neither their name nor what they were trained for.
+NOT_COMPUTED_FROM = ("name", "revision", "change", "parameters", "fine_tuned", "trained_from")
 # Stored as (batch, query, key, layer, head): a scorer reads all heads of a pair of words at once, and the words of a
 # sentence, which are what is padded, lie outermost.
 STORED_AXES = {"maps": (0, 3, 4, 1, 2), "hidden": (0, 1, 2)}

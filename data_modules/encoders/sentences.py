@@ -74,11 +74,18 @@ class SentenceMaps:
                 left_out.append(f"“{shown}” would take the maps of {heads} heads over the page's limit (map_bytes).")
             else:
                 used += size
-                maps = base64.b64encode(map_bytes(token_maps(encoder, encoding)).numpy().tobytes()).decode()
                 tokens = tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-                words = words_of(shown, encoding)
-                entries.append({"text": str(shown), "tokens": tokens, **words, "maps": maps, "typed": shown.typed})
+                entries.append(entry_of(shown, encoding, tokens, token_maps(encoder, encoding)))
         return entries, left_out
+
+
+def entry_of(
+    shown: Shown, encoding: BatchEncoding, tokens: Sequence[str], maps: Float[Tensor, "layer head query key"]
+) -> dict[str, Any]:
+    """An input with the maps of all heads, as the page draws it."""
+    packed = base64.b64encode(map_bytes(maps).numpy(force=True).tobytes()).decode()
+    words = words_of(shown, encoding)
+    return {"text": str(shown), "tokens": list(tokens), **words, "maps": packed, "typed": shown.typed}
 
 
 def words_of(shown: Shown, encoding: BatchEncoding) -> dict[str, list[Any]]:
@@ -109,10 +116,15 @@ def token_maps(encoder: FrozenEncoder, encoding: BatchEncoding) -> Float[Tensor,
         token_type_ids=None if types is None else torch.tensor([types]),
     )
     maps = torch.stack(layers)
+    require_finite(encoder, encoding, maps)
+    return maps
+
+
+def require_finite(encoder: FrozenEncoder, encoding: BatchEncoding, maps: Float[Tensor, "layer head query key"]) -> None:
+    """Refuse maps that hold what is no number."""
     check = FiniteCheck(encoder.name, encoder.layers, encoder.heads)
     check.count({"maps": maps[None]}, torch.tensor([encoding["attention_mask"]]).bool())
     check.require_none(maps.device)
-    return maps
 
 
 def map_bytes(maps: Float[Tensor, "layer head query key"]) -> UInt8[Tensor, "layer head query key"]:

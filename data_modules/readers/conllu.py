@@ -25,13 +25,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One annotated sentence; governors are indices of words from 1, 0 for ROOT."""
+    """One annotated sentence; governors are indices of words from 1, 0 for ROOT.
+
+    Entities are those of its mentions, by head word from 1; None where nobody asked for them, or none are annotated.
+    """
 
     words: tuple[str, ...]
     upos: tuple[str, ...]
     governors: tuple[int, ...]
     relations: tuple[str, ...]
     source: str
+    entities: tuple[tuple[int, str], ...] | None = None
 
 
 def conllu_files(path: str | Path) -> list[Path]:

@@ -1,16 +1,16 @@
 """Documents with coreference from CoNLL-U, whose `Entity=` brackets stand in the last column (GUM, CorefUD)."""
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headscope.data_modules.readers.conllu import RELATION, UPOS, Block, Row, blocks, sentence, word_rows
+from headscope.data_modules.readers.conllu import RELATION, UPOS, Block, Row, Sentence, blocks, sentence, word_rows
 from headscope.data_modules.readers.mentions import Brackets, Document, Word, brackets_in, in_order, mention_of_tree
 from headscope.data_modules.readers.text import quoted
 from headscope.errors import DataError
 
-ENTITY = "Entity="
+ENTITY, GLOBAL = "Entity=", "# global.Entity"
 PART = re.compile(r"\[[0-9]+/[0-9]+\]$")  # of a mention in several pieces
 
 
@@ -37,11 +37,29 @@ def _drafts(file: Path) -> Iterator[Draft]:
             if draft:
                 yield draft
             draft = Draft(name or file.stem, [], [], [])
-        if fields := _value(block.comments, "# global.Entity"):
+        if fields := _value(block.comments, GLOBAL):
             group_field = _group_field(file, block, fields)
         _extend(draft, file, block, group_field)
     if draft:
         yield draft
+
+
+def with_entities(file: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The first sentences of a file with the entities of their mentions; as they are where the file annotates none."""
+    found, group_field, annotated = [], 0, False
+    for block, known in zip(blocks(file), sentences, strict=False):
+        if fields := _value(block.comments, GLOBAL):
+            group_field, annotated = _group_field(file, block, fields), True
+        if not annotated:  # the first sentence would say so
+            return list(sentences)
+        grammar = [
+            Word(upos, governor, relation, None)
+            for upos, governor, relation in zip(known.upos, known.governors, known.relations, strict=True)
+        ]
+        spans = entity_spans(file, block.rows, 0, group_field)
+        mentions = [mention_of_tree(known.words, grammar, (start, end), group) for start, end, group in spans]
+        found.append(replace(known, entities=tuple((m.head, m.group) for m in mentions)))
+    return found
 
 
 def _value(comments: Iterable[str], key: str) -> str | None:

@@ -10,7 +10,8 @@ from headscope.data_modules.segments import TOKEN_CLASSES
 FEATURES = (
     "noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep", "punctuation", "main_subject", "main_object",
 )  # fmt: skip
-LINKS = ("verb_subject", "noun_pronoun")
+LINKS = ("verb_subject", "noun_pronoun")  # within a text
+SAME_WORD = "same_word"  # a link from the first text of a pair to the second
 OF_UPOS = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "PRON": "pronoun", "PUNCT": "punctuation"}
 SUBJECTS = ("nsubj", "nsubjpass", "csubj", "csubjpass")
 OBJECTS = ("obj", "dobj", "iobj", "dative")
@@ -67,6 +68,14 @@ def special_features(token_classes: np.ndarray) -> np.ndarray:
     for name in ("cls", "sep"):
         found |= np.where(token_classes == TOKEN_CLASSES.index(name), bit(name), 0).astype(np.int32)
     return found
+
+
+def coreferring_pairs(upos: Sequence[str], entities: Sequence[tuple[int, str]]) -> list[tuple[int, int]]:
+    """Each noun with each pronoun of the same entity; mentions come as head word, from 0, and entity."""
+    kinds = [OF_UPOS.get(tag) for tag in upos]
+    nouns, pronouns = ([(word, entity) for word, entity in entities if kinds[word] == name] for name in ("noun", "pronoun"))
+    found = [(noun, pronoun) for noun, one in nouns for pronoun, other in pronouns if one == other]
+    return list(dict.fromkeys(found))  # a word may be the head of several mentions
 
 
 def word_links(upos: Sequence[str], relations: Sequence[str], governors: Sequence[int]) -> dict[str, list[tuple[int, int]]]:

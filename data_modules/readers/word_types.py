@@ -44,6 +44,19 @@ class WordTypes:
         return np.where(numbers >= 0, np.array([*self.counts, 0])[numbers], 0).astype(np.int32)
 
 
+def same_word_pairs(sentences: Sequence[int], letters: Sequence[str]) -> np.ndarray:
+    """Every token of a word of the first text with every token of the same word in the second, as (from, to, from, ...).
+
+    Words are compared in lower case; what has neither letter nor digit is no word.
+    """
+    places: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+    for token, (sentence, text) in enumerate(zip(sentences, letters, strict=True)):
+        if sentence in (0, 1) and any(sign.isalnum() for sign in text):
+            places[sentence].setdefault(text.lower(), []).append(token)
+    pairs = [(one, other) for word, tokens in places[0].items() for one in tokens for other in places[1].get(word, ())]
+    return np.array(pairs, dtype=np.int32).reshape(-1)
+
+
 def words_of_encoding(encoding: BatchEncoding, texts: Sequence[str]) -> tuple[list[int], list[int], list[str]]:
     """The text, the word in it and the letters of that word, of each token of a text or pair; -1 for special tokens."""
     sentences, words, letters = [], [], []

@@ -14,6 +14,7 @@ ROOMS = {
     "finetune": "GLUE, disabling heads, sweeps",
     "runs": "a run from configuration to results",
     "reports": "results read back, figures, the atlas",
+    "live": "the atlas with its models behind it",
     "tools": "the labelling page, changes of weights",
 }
 Definition = ast.FunctionDef | ast.AsyncFunctionDef

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headscope.contracts import ChildRun, Findings, Row
+from headscope.published import figures_of
 
 
 def chosen_layer(parts: Sequence[ChildRun], monitor: str = "val/uuas", metric: str = "test/uuas") -> Findings:
@@ -19,7 +20,8 @@ def chosen_layer(parts: Sequence[ChildRun], monitor: str = "val/uuas", metric: s
         }
         for at, (value, part) in enumerate(scored)
     ]
-    chosen, published = scored[best][1], scored[best][1].results.provenance.config["published"].get(metric)
+    chosen = scored[best][1]
+    published = figures_of(chosen.results.provenance).get(metric)
     said = f"layer {chosen.value}, chosen on validation"
     summary: list[Row] = [
         {"metric": metric, "ours": rows[best]["test"], "published": published, "layer": said, "inputs": rows[best]["n"]}

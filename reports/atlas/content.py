@@ -8,6 +8,7 @@ from typing import Any
 
 from headscope.contracts import NUMBERS, Grid, Quantity, Row, RunResults, head_name
 from headscope.layout import Layout
+from headscope.published import figures_beside
 from headscope.reports.evidence import is_sample
 from headscope.reports.results import finished_results, read_heads
 
@@ -183,7 +184,8 @@ def published_rows(part: Part) -> list[Row]:
     """Our figures of a run that have a published one beside them, with its source."""
     return [
         {"experiment": experiment, "metric": metric, "ours": ours, "published": figures[metric], "source": figures["source"]}
-        for experiment, figures in part.published.items()
+        for experiment, published in part.published.items()
+        for figures in [figures_beside(published, part.results.provenance)]
         for metric, ours in part.results.metrics.items()
         if figures.get(metric) is not None
     ]

@@ -27,7 +27,10 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 
 
 def atlas_html(atlas: Mapping[str, Any]) -> str:
-    """The whole page; its policy lets only its own styles and scripts run and forbids every request."""
+    """The whole page; its policy lets only its own styles and scripts run and forbids every request.
+
+    Only a page that is served (`live`) may ask its own server.
+    """
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
     def inlined(tag: str, text: str) -> str:
@@ -40,7 +43,7 @@ def atlas_html(atlas: Mapping[str, Any]) -> str:
     page = SCRIPT.sub(lambda found: inlined("script", joined(PAGE / found[1])), page)
     policy = (
         f"default-src 'none'; style-src {' '.join(hashes['style'])}; script-src {' '.join(hashes['script'])}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'" + ("; connect-src 'self'" if "live" in atlas else "")
     )
     head = f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
     title = html.escape(str(atlas.get("title", "Atlas of attention heads")))

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from matplotlib.lines import Line2D
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED, Sheet, legend_below, sheet, written
-from headscope.reports.figures.relations import draw_lines
+from headscope.reports.figures.drawing import COLOURS, Sheet, legend_below, sheet, written
+from headscope.reports.figures.relations import draw_lines, legend_of_lines
 
 KINDS_OF_PUBLISHED = ("all", "pronoun", "proper", "nominal")
+LEAST_SHARE = 0.05  # of a line that is drawn
 LABELS = {"nominal": "common noun", "proper": "proper name"}
 
 
@@ -49,16 +50,29 @@ def coreference_rows(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
 
 @written
 def coreference_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[str, Sheet]]:
-    """The best head's attention between the head words of mentions; those of one entity in a colour of their own."""
+    """The best head's attention from mentions to earlier ones, by head words; antecedents in a colour of their own."""
     for number, drawing in enumerate(results.drawings.get("coreference_lines", []), start=1):
-        title = f"Head {drawing['head']} from mention to mention, example {number}"
-        notes = ["Head words of mentions, in the order of the text. The darker a line, the more attention."]
+        title = f"Head {drawing['head']} from mention to earlier mention, example {number}"
+        notes = [
+            "Head words of mentions, in the order of the text. The darker a line, the larger its share of the attention "
+            f"that a mention gives to the earlier ones; shares below {100 * LEAST_SHARE:.0f} % are not drawn."
+        ]
         drawn = sheet(results, title, 89, 4 + 3.1 * len(drawing["words"]), notes)
-        links = {(link[0], link[1]) for link in drawing["links"]}
-        draw_lines(drawn.body.subplots(), drawing["words"], drawing["attention"], drawn.width, links)
-        entity = Line2D([], [], color=PUBLISHED, linewidth=1.8, label="to an antecedent")
-        legend_below(drawn, [entity, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])
+        shares = shares_of_earlier(drawing["attention"])
+        # Of an entity of many mentions every pair is a link: those that the head does not see would hide those it does.
+        links = {(later, earlier) for later, earlier in drawing["links"] if shares[later][earlier] >= LEAST_SHARE}
+        draw_lines(drawn.body.subplots(), drawing["words"], shares, drawn.width, links, 7.0, LEAST_SHARE, faintest_link=0.0)
+        legend_below(drawn, legend_of_lines("to an antecedent"))
         yield f"coreference_lines_{number}", drawn
+
+
+def shares_of_earlier(attention: Sequence[Sequence[float]]) -> list[list[float]]:
+    """What each mention gives to those before it, as shares of their sum; zero to itself and to later ones."""
+    sums = [sum(row[:index]) for index, row in enumerate(attention)]
+    return [
+        [weight / total if column < index and total else 0.0 for column, weight in enumerate(row)]
+        for index, (row, total) in enumerate(zip(attention, sums, strict=True))
+    ]
 
 
 def published_by_kind(text: object) -> dict[str, float]:

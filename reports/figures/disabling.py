@@ -24,11 +24,11 @@ def disabled_heatmap(results: RunResults, heads: Sequence[Row]) -> Iterator[tupl
     facts = results.tables["sweep"][0]
     if "task" in facts:  # of several, which have a figure of their own
         return
-    metric, unit = METRICS.get(facts["metric"], facts["metric"]), facts["units"].removesuffix("s")
+    metric, unit = str(METRICS.get(facts["metric"], facts["metric"])), facts["units"].removesuffix("s")
     title = f"Change of {metric} when a {unit} is disabled ({WAYS.get(facts['how'], facts['how'])})"
     of_text = facts["metric"] == "loss"
     label = f"change of {metric} ({'nats per token' if of_text else 'points'})"
-    notes = [f"{metric} of the whole model: {facts['baseline']:.{3 if of_text else 1}f}."]
+    notes = [f"{metric[:1].upper()}{metric[1:]} of the whole model: {facts['baseline']:.{3 if of_text else 1}f}."]
     if unit == "layer":
         yield "disabled_layers", layer_bars(results, title, label, results.tables["layers"], notes)
     else:

@@ -112,7 +112,8 @@ def sheet(results: RunResults, title: str, width: float, height: float, notes: S
     """
     width = min(page_width(results), max(width, COLUMN))
     source = caption(results)
-    title = wrapped(f"{title[:1].upper()}{title[1:]}{' — ' if source else ''}{source}", width - 4, TITLE)
+    about = f"\u00a0— {source}" if source else ""  # a dash ends a line, it does not begin one
+    title = wrapped(f"{title[:1].upper()}{title[1:]}{about}", width - 4, TITLE)
     notes = [wrapped(note, width - 4, SMALL) for note in (*notes, *sample_notes(results.provenance))]
     lines = (TITLE * (title.count("\n") + 1) + SMALL * sum(note.count("\n") + 1 for note in notes)) * 1.25 * POINT
     figure = Figure(figsize=(width / INCH, (height + lines + 3) / INCH), layout="constrained")
@@ -146,6 +147,8 @@ def model_name(encoder: Mapping[str, Any]) -> str:
     parts = [part for part in name.removeprefix("package:").split("/") if part not in ("", "model")]
     last = parts[-1] if parts else name
     last = last.replace("_", "-") if name.startswith("package:") else last
+    if name.rstrip("/").endswith("_pre-trained/model"):  # a row of Table 1 is called by what training began with
+        last = f"{last.removesuffix('_pre-trained')}, fine-tuned"
     done = {"embeddings": ", random but for its embeddings", "normal": ", random weights"}.get(encoder.get("init", ""), "")
     return last + (f" + {Path(encoder['change']).stem}" if encoder.get("change") else "") + done
 
@@ -255,8 +258,9 @@ def name_cells(axes: Axes, layers: int, heads: int, cell: float) -> None:
 
 def add_bar(drawn: Sheet, image: Any, axes: Any, label: str, height: float) -> Colorbar:
     """A labelled colour bar as tall as the panels, which are so many millimetres."""
+    # Its width follows from that height, within a share of the panels' width: too small a share would shorten the bar.
     return drawn.body.colorbar(
-        image, ax=axes, aspect=max(2.0, height / BAR_WIDTH), fraction=0.05, label=wrapped(label, max(height, 20.0), 7)
+        image, ax=axes, aspect=max(2.0, height / BAR_WIDTH), fraction=0.15, label=wrapped(label, max(height, 20.0), 7)
     )
 
 
@@ -280,10 +284,10 @@ def head_heatmap(
 
 @written
 def head_heatmaps(results: RunResults, heads: Sequence[Row], sections: Sequence[str]) -> Iterator[tuple[str, Sheet]]:
-    """A (layer, head) grid for every per-head quantity of some sections."""
+    """A (layer, head) grid for every per-head quantity of some sections that any head has."""
     for name, quantity in results.quantities.items():
         rows = [row for row in heads if row["quantity"] == name]
-        if quantity.section.name in sections and rows:
+        if quantity.section.name in sections and any(row["value"] is not None for row in rows):
             label = plain_label(quantity)
             title = f"{label} (by head)" if "," in label else f"{label} by head"
             yield f"heads_{name}", head_heatmap(results, title, quantity.title, rows)

@@ -23,9 +23,10 @@ GROUPS = {
     "cls_to_": "Attention from {read} to {}",
     "verb_subject_": "Attention between verb and subject",
     "noun_pronoun_": "Attention between noun and pronoun",
+    "same_word_": "Attention to the same word in the other sentence",
 }
 MODELS = {"": "", "tuned_": ", fine-tuned model", "change_": ", change by fine-tuning"}
-ENDS = {"verb_subject": ("verb", "subject"), "noun_pronoun": ("noun", "pronoun")}
+ENDS = {"verb_subject": ("verb", "subject"), "noun_pronoun": ("noun", "pronoun"), "same_word": ("a word", "its second")}
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
 NARROWEST = 27.0  # of a panel, in millimetres
 

@@ -42,7 +42,8 @@ def target_row(results: RunResults, example: Row) -> Sheet:
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     colours = [MARKS["element"] if index in marked.get("element", ()) else UNDEFINED for index in range(len(tokens))]
     title = f"What the target attends to by head {example['head']}, in a sentence with the frame {example['frame']}"
-    drawn = sheet(results, title, COLUMN, 10 + 3.6 * len(tokens), ["Coloured: the frame's core elements."])
+    note = "Coloured name: the target; coloured bars: the frame's elements."
+    drawn = sheet(results, title, COLUMN, 10 + 3.6 * len(tokens), [note])
     axes = drawn.body.subplots()
     axes.barh(range(len(tokens)), means, 0.8, color=colours)
     axes.set_yticks(range(len(tokens)), tokens)

@@ -26,7 +26,8 @@ from headscope.reports.figures.drawing import (
 )
 
 NOTE = "Lines are 95 % intervals of the accuracy on the half that did not choose the head."
-FAINTEST, FAINTEST_LINK = 0.02, 0.15
+FAINTEST, FAINTEST_LINK = 0.02, 0.35
+LINK = COLOURS[1]  # far from the blue of the others also where it is faint
 TITLES = {"dependent_to_head": "dependent → governor", "head_to_dependent": "governor → dependent"}
 
 
@@ -48,7 +49,8 @@ def relation_chart(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[
         axes.scatter([row["baseline"] for row in rows], places, label="best fixed offset", zorder=3, **offset_marks),
     ]
     if held_out:
-        marks: Any = {"marker": "|", "s": 30, "color": COLOURS[0], "zorder": 3}
+        # Mostly where the best head's own point is: taller than it, of another colour and above it.
+        marks: Any = {"marker": "|", "s": 60, "linewidths": 1.4, "color": COLOURS[1], "zorder": 4}
         x, y = zip(*((row["held_out"], place) for place, row in held_out), strict=True)
         shown.append(axes.scatter(x, y, label="head chosen on the other half", **marks))
     known = [
@@ -104,9 +106,16 @@ def attention_lines(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple
         backwards = drawing["direction"] == "head_to_dependent"
         pairs = {(link[1], link[0]) if backwards else (link[0], link[1]) for link in drawing["links"]}
         draw_lines(drawn.body.subplots(), drawing["words"], drawing["attention"], drawn.width, pairs)
-        links = Line2D([], [], color=PUBLISHED, linewidth=1.8, label=f"{drawing['relation']} link")
-        legend_below(drawn, [links, Line2D([], [], color=OURS, linewidth=1.2, label="other attention")])
+        legend_below(drawn, legend_of_lines(f"{drawing['relation']} link"))
         yield f"lines_{drawing['relation']}", drawn
+
+
+def legend_of_lines(link: str) -> list[Line2D]:
+    """What the two colours of lines are."""
+    return [
+        Line2D([], [], color=LINK, linewidth=2.0, label=link),
+        Line2D([], [], color=OURS, linewidth=1.0, label="other attention"),
+    ]
 
 
 def draw_lines(
@@ -116,18 +125,24 @@ def draw_lines(
     width: float,
     links: Collection[tuple[int, int]] = (),
     size: float = 7.0,
+    faintest: float = FAINTEST,
+    faintest_link: float = FAINTEST_LINK,
 ) -> None:
-    """Each left word joined to what it attends to, in a panel of so many millimetres; links have a colour of their own."""
+    """Each left word joined to what it attends to, in a panel of so many millimetres.
+
+    Links have a colour of their own, lie above all other lines and are never fainter than `faintest_link`.
+    """
     for left, row in enumerate(attention):
         for right, weight in enumerate(row):
             linked = (left, right) in links
-            if weight > FAINTEST or linked:
+            if weight > faintest or linked:
                 axes.plot(
                     [0, 1],
                     [left, right],
-                    color=PUBLISHED if linked else OURS,
-                    alpha=min(1, max(weight, FAINTEST_LINK * linked)),
-                    linewidth=1.8 if linked else 1.2,
+                    color=LINK if linked else OURS,
+                    alpha=faintest_link + (1 - faintest_link) * min(1, weight) if linked else min(1, weight),
+                    linewidth=2.0 if linked else 1.0,
+                    zorder=3 if linked else 2,
                 )
     marked = {index for link in links for index in link}
     for index, word in enumerate(words):

@@ -152,7 +152,8 @@ def by_layer(results: RunResults, rows: Sequence[Row]) -> Sheet:
     layers = [row["layer"] for row in own]
     shown = []
     for number, (role, colour) in enumerate(BROAD.items()):
-        if role in own[0]:
+        # Where no input has the role, as block on single sentences, there is no score: a line at zero would say too much.
+        if role in own[0] and results.metrics.get(f"test/share_{role}", 0) is not None:
             counts = [row[role] for row in own]
             shown += left.plot(layers, counts, marker=MARKERS[number], markersize=3, color=colour, label=role)
     left.set(ylabel="heads with the role", title="coarse roles")
@@ -184,7 +185,8 @@ def state(rows: Sequence[Row]) -> str:
 
 def tau_curve(results: RunResults, rows: Sequence[Row], tau: float) -> Sheet:
     """How many heads get each broad role as the threshold moves."""
-    drawn = sheet(results, "Heads with each role, by threshold", COLUMN, 54)
+    title = f"Heads with each role, by threshold{state(results.tables['by_layer'])}"
+    drawn = sheet(results, title, COLUMN, 54)
     axes = drawn.body.subplots()
     for role, colour in BROAD.items():
         if role in rows[0]:

@@ -58,12 +58,17 @@ def recorded_job(
             end["how"] = "done"
         except (Exception, SystemExit) as error:
             status, sentence = explain(error, task_overrides())
-            if status in STOPPED_BY:
+            if status in STOPPED_BY or is_queued_again(error):
                 raise
             defect = None if sentence else traceback.format_exc()
             end["how"] = sentence or f"{type(error).__name__}: {error} (traceback in {folder / FAILURE})"
             write_json(folder / FAILURE, {"error": end["how"], "kind": kind_of(error, sentence), "traceback": defect})
             raise JobFailed(end["how"]) from None
+
+
+def is_queued_again(error: BaseException) -> bool:
+    """Whether submitit, warned by SLURM, has had the job queued again and ends its process: it has not failed."""
+    return isinstance(error, SystemExit) and error.code == -1 and "SUBMITIT_EXECUTOR" in os.environ
 
 
 def kind_of(error: BaseException, sentence: str | None) -> str | None:

@@ -46,10 +46,10 @@ def parts_of():
 
 
 def merged(first, second):
-    """What torchmetrics makes of two processes: every state is summed."""
+    """What torchmetrics makes of two processes: every state is summed, but for examples, of which the surest is kept."""
     for name, how in first._reductions.items():
-        assert how.__name__ == "dim_zero_sum"
-        setattr(first, name, getattr(first, name) + getattr(second, name))
+        assert how.__name__ == ("most_confident" if name == "examples" else "dim_zero_sum")
+        setattr(first, name, how(torch.stack([getattr(first, name), getattr(second, name)])))
     return first
 
 

@@ -45,6 +45,7 @@ def gold():
         "features": padded(features, 0),
         "verb_subject": padded([[2, 5, 2, 1], [], [1, 3]]),
         "noun_pronoun": padded([[1, 3, 5, 3], [], []]),
+        "same_word": padded([[1, 5, 3, 6], [], [1, 5]]),
     }
 
 

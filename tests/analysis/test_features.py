@@ -18,7 +18,7 @@ from tests.analysis.conftest import HEADS, LAYERS, merged
 
 NOUN, VERB, PRONOUN, SUBJECT, OBJECT, NEGATION, CLS, SEP = (1 << place for place in range(8))
 NAMES = ["noun", "verb", "pronoun", "subject", "object", "negation", "cls", "sep"]
-LINKS = ["verb_subject", "noun_pronoun"]
+LINKS = ["verb_subject", "noun_pronoun", "same_word"]
 LENGTHS = [9, 6, 3, 7]
 # Nouns several times, a token of many features, an input of none but [CLS] and [SEP], no negation but in the last.
 FEATURES = [
@@ -30,6 +30,7 @@ FEATURES = [
 OF_LINKS = {
     "verb_subject": [[(3, 1), (3, 2)], [(2, 1)], [], [(2, 1)]],
     "noun_pronoun": [[(1, 6), (2, 6), (7, 6)], [(3, 1)], [], []],
+    "same_word": [[(1, 6), (2, 7), (2, 6)], [], [], [(1, 5)]],
 }
 
 
@@ -117,14 +118,14 @@ def assert_equal(heads, expected):
 def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     assert batch.maps[2, 0, 0, 3:].any()  # rows of padding are filled
     heads = found(glue_facts, batch).heads
-    assert len(heads) == 21
+    assert len(heads) == 23
     assert_equal(heads, expected_means(batch.maps))
     counts = {name: heads[name].n[0][0] for name in heads}
     assert counts["attention_to_noun"] == counts["cls_to_noun"] == 2
     assert counts["attention_to_negation"] == 1
     assert counts["attention_to_cls"] == counts["attention_to_sep"] == 4
     assert counts["verb_subject_forward"] == counts["verb_subject_backward"] == 3
-    assert counts["noun_pronoun_forward"] == 2
+    assert counts["noun_pronoun_forward"] == counts["same_word_forward"] == counts["same_word_backward"] == 2
 
 
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
@@ -135,7 +136,7 @@ def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
         (f"change_{name}", layer, head): (second[name, layer, head][0] - value, count)
         for (name, layer, head), (value, count) in first.items()
     }
-    assert len(heads) == 63
+    assert len(heads) == 69
     assert_equal(heads, first | tuned | change)
 
 
@@ -146,7 +147,8 @@ def test_one_token_by_hand(glue_facts):
     maps[0, 1, 2] = torch.tensor([[0.1, 0.6, 0.3, 0.0], [0.2, 0.5, 0.3, 0.0], [0.4, 0.1, 0.5, 0.0], [0.0, 1.0, 0.0, 0.0]])
     mask = torch.tensor([[True, True, True, False]])
     gold = {"features": torch.tensor([[CLS, NOUN, PRONOUN, -100]]), "verb_subject": torch.zeros(1, 0, dtype=torch.long)}
-    batch = AttentionBatch(mask, gold | {"noun_pronoun": torch.tensor([[1, 2]])}, torch.tensor([0]), maps=maps)
+    gold |= {"noun_pronoun": torch.tensor([[1, 2]]), "same_word": gold["verb_subject"]}
+    batch = AttentionBatch(mask, gold, torch.tensor([0]), maps=maps)
     heads = found(glue_facts, batch).heads
     values = {name: heads[name].value[1][2] for name in heads}
     assert values == pytest.approx(
@@ -262,7 +264,7 @@ def looped_of(maps, n, layer, head):
 def test_links_are_ranked_against_the_diagonal(batch, glue_facts):
     findings = found(glue_facts, batch)
     for row in findings.tables["features"]:
-        if row["quantity"].endswith(("forward", "backward")):
+        if row["quantity"].startswith(("verb_subject", "noun_pronoun")):
             grids = [np.array(findings.heads[name].value).ravel() for name in (row["quantity"], "near_diagonal")]
             ranks = [np.argsort(np.argsort(grid)) for grid in grids]
             assert row["diagonal_correlation"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
@@ -270,15 +272,19 @@ def test_links_are_ranked_against_the_diagonal(batch, glue_facts):
             assert "diagonal_correlation" not in row
 
 
-def test_what_cls_attends_to_most_stands_beside_the_paper_for_a_fine_tuned_model_only(batch, glue_facts):
-    (line,) = [line for line in found(glue_facts, batch).notes["features"] if line.startswith("[CLS]")]
-    assert "published" not in line
+def test_what_cls_attends_to_most_in_the_last_layer(batch, glue_facts):
     findings = found(replace(glue_facts, tuned=True), batch)
     (line,) = [line for line in findings.notes["features"] if line.startswith("[CLS]")]
     means = {r["quantity"][7:]: r["tuned_mean"] for r in findings.tables["features"] if r["quantity"].startswith("cls_to_")}
     best = max((name for name in means if name != "cls"), key=means.get)
     best = {"sep": "[SEP]"}.get(best, best)
-    assert f"most to: {best}, itself aside (published, fine-tuned: the separator for most tasks" in line
+    assert line == f"[CLS] of the fine-tuned model attends in the last layer most to: {best}, itself aside"
+
+
+def test_what_links_nouns_and_pronouns_is_told(batch, glue_facts):
+    notes = [found(replace(glue_facts, coreference=known), batch).notes["features"][-1] for known in (False, True)]
+    assert notes[0].startswith("noun and pronoun: every noun with every pronoun of a text, since no coreference")
+    assert notes[1] == "noun and pronoun: pairs of a sentence that corefer, as annotated"
 
 
 @pytest.mark.parametrize("compared", [False, True])
@@ -334,3 +340,18 @@ def test_features_of_a_treebank_come_from_its_gold_annotation(minilm):
             if one == head - 1 and other == word
         }
         assert set(map(tuple, gold["verb_subject"].reshape(-1, 2).tolist())) == expected
+
+
+def test_nouns_and_pronouns_of_annotated_documents_corefer(minilm):
+    """By hand, of the first two packaged sentences: baker and his; Marek and his, and he; not shop, key or pockets."""
+    data = TreebankTokenDataModule(encoder=minilm, test="package:headscope.data_modules/samples/coreference", limit=2)
+    items = data.read_splits()["test"].items
+    assert data.facts().coreference
+    found = []
+    for item in items:
+        of_token = minilm.tokenizer()(list(item.example.words), is_split_into_words=True).word_ids()
+        pairs = item.example.gold["noun_pronoun"].reshape(-1, 2).tolist()
+        found.append({tuple(item.example.words[of_token[token]] for token in pair) for pair in pairs})
+    assert found == [{("baker", "his")}, {("Marek", "his"), ("Marek", "he")}]
+    plain = TreebankTokenDataModule(encoder=minilm, test="package:headscope.data_modules/samples/treebank", limit=2)
+    assert not plain.facts().coreference

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from headscope.analysis.pattern_examples import surest_of_tasks
 from headscope.analysis.patterns import BOUND, OUTCOMES, PatternShares, joined_tasks, pattern_share
 from headscope.analysis.statistics import poisson_weights
 from headscope.contracts import ChildRun, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.patterns.labels import CLASSES
+from headscope.data_modules.segments import TOKEN_CLASSES
 from headscope.errors import ConfigError, InputError
 from tests.analysis.conftest import HEADS, LAYERS, merged
 from tests.runs.conftest import composed
@@ -149,6 +151,68 @@ def test_two_processes_count_as_one(shown, pattern_facts, parts_of):
             one, two = getattr(together.heads[quantity], name), getattr(columns, name)
             assert (one is None) == (two is None)
             assert one is None or np.array(one) == pytest.approx(np.array(two))
+
+
+def by_hand(maps, ids, lengths, longest):
+    """Of each class, how sure the classifier is at most, among inputs that are short enough, and the first such map."""
+    outcomes, _, sure = looped(maps, lengths, 0.0)
+    found = {}
+    for n, length in enumerate(lengths):
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                name = CLASSES[outcomes[n, layer, head]]
+                if length <= longest and sure[n, layer, head] > found.get(name, (0.0,))[0] + 1e-7:
+                    cells = maps[n, layer, head, :length, :length]
+                    found[name] = (sure[n, layer, head], f"{layer + 1}-{head + 1}", n + 1, ids[n, :length].tolist(), cells)
+    return found
+
+
+@pytest.mark.parametrize("longest", [16, 9])
+def test_the_example_of_a_class_is_the_map_that_the_classifier_is_surest_of(longest, shown, pattern_facts):
+    batch = shown(compared=True)
+    batch.inputs = {"input_ids": torch.arange(batch.mask.numel()).view(batch.mask.shape)}
+    batch.gold["token_class"][:, 0] = TOKEN_CLASSES.index("cls")
+    facts = replace(pattern_facts, tuned=True, token_names=lambda ids: [f"t{one}" for one in ids])
+    rows = found(facts, batch, example_tokens=longest).drawings["pattern_examples"]
+    for model, maps in (("model", batch.maps), ("tuned", batch.tuned_maps)):
+        expected = by_hand(maps, batch.inputs["input_ids"], LENGTHS, longest)
+        own = {row["class"]: row for row in rows if row["model"] == model}
+        assert own.keys() == expected.keys()
+        for name, (sure, head, number, ids, cells) in expected.items():
+            row = own[name]
+            assert (row["head"], row["input"], row["special"]) == (head, number, [0])
+            assert row["confidence"] == pytest.approx(sure, abs=1e-6)
+            assert row["tokens"] == [f"t{one}" for one in ids]
+            torch.testing.assert_close(torch.tensor(row["attention"]), cells, atol=6e-5, rtol=0)
+
+
+@pytest.mark.parametrize("first", [0, 2])  # a process may have no input of its own
+def test_examples_are_the_same_in_several_processes_and_batches(first, shown, pattern_facts, parts_of):
+    batch = shown()
+    whole = found(pattern_facts, batch).drawings
+    parts = parts_of(batch, first)
+    halves = [PatternShares(pattern_facts, ByColumns()) for _ in range(2)]
+    for half, part in zip(halves, parts, strict=True):
+        half.update(part)
+    assert merged(*halves).compute().drawings == whole
+    assert found(pattern_facts, *reversed(parts)).drawings == whole
+    assert [row["tokens"] for row in whole["pattern_examples"]] == [[]] * len(whole["pattern_examples"])  # nobody names them
+
+
+def test_of_equally_sure_maps_the_first_is_the_example(shown, pattern_facts, parts_of):
+    batch = shown()
+    for order in (parts_of(batch, 3), parts_of(batch, 3)[::-1]):
+        metric = PatternShares(pattern_facts, AlwaysBlock())
+        for part in order:
+            metric.update(part)
+        (row,) = metric.compute().drawings["pattern_examples"]
+        assert (row["class"], row["head"], row["input"], row["confidence"]) == ("block", "1-1", 1, 1.0)
+
+
+def test_the_example_of_several_tasks_is_the_surest_of_all():
+    rows = {"mrpc": [("block", 0.7), ("vertical", 0.9)], "rte": [("block", 0.8), ("vertical", 0.9)]}
+    made = {task: [{"model": "tuned", "class": name, "confidence": p} for name, p in some] for task, some in rows.items()}
+    assert [(row["task"], row["class"]) for row in surest_of_tasks(made)] == [("rte", "block"), ("mrpc", "vertical")]
 
 
 def test_a_map_with_nan_ends_the_analysis(shown, pattern_facts):

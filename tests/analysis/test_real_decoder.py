@@ -77,6 +77,9 @@ def test_relations_are_those_of_pairs_that_the_model_sees(decoder, shared, own_a
     for direction, row in rows.items():
         assert row["words"] == words
         assert row["unseen"] == pytest.approx(100 * (1 - count[direction, 0] / words))
+    behind, ahead = (100 * (1 - count[direction, 0] / words) for direction in rows)
+    told = f"causal model: {behind:.1f} % of all words cannot see their governor, {ahead:.1f} % are not seen by it"
+    assert any(line.startswith(told) for line in found.notes["relation_heads"])
 
 
 def test_entropies_and_sieves_are_over_what_a_token_sees(decoder, own_attention, ready):

@@ -57,6 +57,8 @@ def test_every_change_equals_an_evaluation_with_that_head_disabled(tuned, tmp_pa
         expected = score_without(data, [[layer, head]]) - baseline
         assert changes[layer - 1][head - 1] == pytest.approx(expected, abs=1e-3)  # of 100, from float32 logits
     assert len(found.tables["disabled"]) == 12
+    p = {row["disabled"]: row["p_holm"] for row in found.tables["disabled"]}
+    assert p == {f"{n // 4 + 1}-{n % 4 + 1}": found.heads["change_without_head"].p[n // 4][n % 4] for n in range(12)}
 
 
 def test_every_layer(tuned, tmp_path):
@@ -178,6 +180,7 @@ def swept(units, changes, low, high, tmp_path, data):
     sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), units=units, importance=False)
     given = {"scores": 70 + np.array(changes), "changes": np.array(changes), "low": np.array(low), "high": np.array(high)}
     sweep.found = {"baseline": 70.0, "deviation": None, "importance": None, "examples": 9, "mean": [0.5, 0.0, 1.0], **given}
+    sweep.found["p"] = [0.5] * len(changes)
     return sweep.findings()
 
 

@@ -1,18 +1,29 @@
 """The front door for notebooks, against what the command and the encoder itself give."""
 
+import io
+import logging
+import os
 import random
+import re
 import shutil
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from matplotlib.image import imread
 
 import headscope as hs
+from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError, InputError
-from headscope.notebook.runs import as_overrides
+from headscope.notebook.runs import Picture, Run, as_overrides
+from headscope.reports.atlas.html import atlas_html
+from headscope.reports.figures.drawing import PNG_DPI, save
 from tests.conftest import MINILM
+from tests.reports.atlas_data import make_atlas
+from tests.test_architecture import PROJECT, ROOMS
 
 SMALL = ("~figures", "analyses.relations.replicates=10")
 
@@ -37,6 +48,30 @@ def test_maps_of_a_text_are_the_model_s_own(model):
     frame = maps.head(2, 3)
     assert list(frame.columns) == list(maps.labels) and frame.iloc[1, 2] == pytest.approx(float(expected[1, 2, 1, 2]))
     assert maps.plot(2, 3).axes[0].get_title() == "head 2-3"
+
+
+def test_figures_are_pictures_without_pyplot_or_a_backend(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("matplotlib.use", lambda *_: pytest.fail("a backend was forced"))
+    picture = model.maps("The cats sat.").plot(1, 1)._repr_png_()
+    assert imread(io.BytesIO(picture)).std() > 0
+    code = [file for room in ROOMS for file in (PROJECT / room).rglob("*.py")]
+    forced = re.compile(r"import pyplot|matplotlib\.pyplot|matplotlib\.use\(|switch_backend")
+    assert not [file for file in code if forced.search(file.read_text(encoding="utf-8"))]
+    save(model.maps("The cats sat.").plot(1, 1), tmp_path, "drawn")
+    content, size = Picture(tmp_path / "drawn.svg")._repr_png_()
+    assert content == (tmp_path / "drawn.png").read_bytes()
+    assert size["width"] == round(imread(io.BytesIO(content)).shape[1] * 96 / PNG_DPI)
+
+
+def test_an_atlas_is_shown_inline(browser_page, tmp_path):
+    (tmp_path / "atlas.html").write_text(atlas_html(make_atlas()), encoding="utf-8")
+    shown = Run(tmp_path, RunResults("atlas", {}, {}, Provenance({"name": "x"}, {}, {})))._repr_html_()
+    browser_page.set_content(f"<!doctype html><body>{shown}</body>")
+    inside = browser_page.frame_locator("iframe")
+    inside.locator("html[data-ready]").wait_for()
+    assert inside.locator("#title").inner_text() == "Atlas of MiniLM"
+    inside.locator("nav [data-view=attention]").click()
+    assert inside.locator("#view-attention .token-from").count() > 5
 
 
 def test_word_maps_equal_a_plain_loop(model):
@@ -77,8 +112,11 @@ def test_a_run_gives_what_the_command_gives_and_leaves_no_trace(tmp_path, run_co
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
     expected = random.random(), np.random.rand(), torch.rand(1)
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    lightning = logging.getLogger("pytorch_lightning")
+    before = dict(os.environ), list(warnings.filters), logging.root.manager.disable, lightning.level
     found = hs.run("clark_relations", *SMALL, data={"limit": 6}, run_dir=tmp_path / "here")
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
+    assert (dict(os.environ), list(warnings.filters), logging.root.manager.disable, lightning.level) == before
     assert not GlobalHydra.instance().is_initialized() and HydraConfig.instance().cfg is None
     run_command("experiment=clark_relations", *SMALL, "data.limit=6", f"run_dir={tmp_path}/there")
     assert (tmp_path / "here" / "heads.csv").read_bytes() == (tmp_path / "there" / "heads.csv").read_bytes()

@@ -1,7 +1,7 @@
 """Tables on a terminal: no number is cut, whatever the width.
 
 `recorded_tables.json` holds the tables that every experiment shows, a few rows of each:
-python -m tests.record FOLDER; python -m tests.reports.test_terminal FOLDER
+python -m tests.record FOLDER --small; python -m tests.reports.test_terminal FOLDER
 """
 
 import io
@@ -47,6 +47,11 @@ def test_no_cell_is_cut_and_no_line_too_long(name, width):
             assert "".join(value.split()) in said
     if left_out:
         assert "results.json has all columns" in text
+
+
+def test_the_tables_of_every_experiment_are_recorded():
+    experiments = Path(__file__).parents[2] / "conf" / "experiment"
+    assert {file.stem for file in experiments.glob("[!_]*.yaml")} == {table["experiment"] for table in TABLES.values()}
 
 
 def test_numbers_of_a_column_have_the_same_decimals():
@@ -127,12 +132,13 @@ def main(folder: Path) -> None:
     """Take the tables from a recording: of each, the rows with the longest cells."""
     found = {}
     for file in sorted((folder / "runs").glob("*/results.json")):
-        results = json.loads(file.read_text())
+        results = json.loads(file.read_text().replace(f"{folder.resolve()}/", ""))  # no folder of a machine
         for name, columns in results["provenance"]["config"]["show"].items():
             rows = sorted(results["tables"].get(name) or [], key=lambda row: -sum(len(str(cell)) for cell in row.values()))
             if columns and rows:
                 columns = list(rows[0]) if columns == "all" else columns
-                found[f"{file.parent.name}/{name}"] = {"columns": columns, "rows": rows[:MOST_ROWS]}
+                known = {"experiment": results["experiment"], "columns": columns, "rows": rows[:MOST_ROWS]}
+                found[f"{file.parent.name}/{name}"] = known
     RECORDED.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
 
 

@@ -28,7 +28,7 @@ TABLES = (
     "pattern_variants",
     "structural_probe_layers",
 )
-OF_RUNS = ("compare",)  # reads what other runs wrote
+OF_RUNS = ("compare", "report")  # read what other runs wrote
 OF_TUNED_MODELS = ("disable_heads_lm", "kovaleva_disable_heads", "kovaleva_disable_layers", "kovaleva_drift")
 SPEC = {field.name for field in fields(EncoderSpec)}
 FEWER = {"pattern_fold": ("data.synthetic=10",)}  # synthetic maps, drawn when the data are built

@@ -14,6 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_method
 from omegaconf import open_dict
+from safetensors.torch import load_file
 from transformers import BertConfig, BertForMaskedLM
 
 from headscope.probes.patterns.files import save_pattern_cnn
@@ -46,6 +47,7 @@ PROBES = {
     "structural_probe": (*SHORT, "data.batch_size=6"),
     "pattern_fold": ("trainer.max_epochs=2", "data.synthetic=20"),
 }
+LANGUAGE = {"mlm_head": (*SHORT, "data.limit=7", "data.masks=1", "data.batch_size=6", "data.max_pieces=32")}  # 6 and 1
 ANALYSES = {
     "clark_all_surface": ("data.limit=3",),
     "clark_clusters": ("data.limit=7", "data.batch_tokens=256"),
@@ -77,14 +79,14 @@ TABLES = {
 }
 EXEMPT = {
     "compare": "reads finished runs",
-    "mlm_head": "was tried on one process only",
     "pattern_variants": "its runs are those of pattern_cnn, only more",
+    "report": "reads finished runs",
 }
 
 
 def test_every_experiment_is_run_in_two_processes_or_says_why_not():
     known = {file.stem for file in (PROJECT / "conf" / "experiment").glob("[!_]*.yaml")}
-    assert known == {experiment_of(name) for name in (*PROBES, *ANALYSES, *FINE_TUNING, *TABLES, *EXEMPT)}
+    assert known == {experiment_of(name) for name in (*PROBES, *LANGUAGE, *ANALYSES, *FINE_TUNING, *TABLES, *EXEMPT)}
 
 
 def experiment_of(name):
@@ -199,6 +201,16 @@ def test_probes_learn_the_same(same_in_two, tmp_path, monkeypatch, labels):
     monkeypatch.setenv("HEADSCOPE_CACHE", str(tmp_path / "cache"))
     probes = PROBES | {"pattern_fold": (*PROBES["pattern_fold"], labels)}
     assert {name: size for name, size in same_in_two(probes).items() if not size < ROUNDING_OF_TRAINING} == {}
+
+
+@pytest.mark.slow
+def test_a_masked_lm_head_learns_the_same(same_in_two, tmp_path, random_encoder):
+    encoder = f"encoder.name={random_encoder('bert').folder}"
+    (size,) = same_in_two({name: (*overrides, encoder) for name, overrides in LANGUAGE.items()}).values()
+    assert size < ROUNDING_OF_TRAINING
+    models = [load_file(tmp_path / side / "mlm_head" / "model" / "model.safetensors") for side in ("one", "two")]
+    for name, weights in models[0].items():
+        assert torch.allclose(weights, models[1][name], atol=ROUNDING_OF_TRAINING), name
 
 
 @pytest.mark.slow

@@ -84,6 +84,8 @@ def test_an_experiment_runs_on_a_decoder(experiment, run_here, decoder):
     words = json.dumps([results["tables"], results["quantities"], results.get("notes")])
     assert "[CLS]" not in words
     assert "[SEP]" not in words
+    cells = [row.get("published") for rows in results["tables"].values() for row in rows]
+    assert set(cells) <= {None}  # what is published is of BERT
 
 
 def test_root_words_are_left_out_and_counted_without_a_first_token(run_here, decoder, caplog):

@@ -60,3 +60,32 @@ def test_who_loses_the_store_has_lost_the_first_process(monkeypatch):
         Heartbeat(Gone(), 1, 2, SILENCE, SILENCE / 10)._watch()
     assert lost == [[0]]
     Heartbeat(Gone(), 1, 2).end()  # at the end of a run that is not an error
+
+
+def test_a_store_that_never_answers_is_lost_too(monkeypatch):
+    """As one does whose machine is cut off: no connection is closed, and a question waits for its answer."""
+    lost = threading.Event()
+
+    class Cut(distributed.HashStore):
+        def check(self, _):
+            threading.Event().wait()
+
+    def end(who, _):
+        assert who == [0]
+        lost.set()
+        raise SystemExit
+
+    monkeypatch.setattr(heartbeat, "end_run", end)
+    Heartbeat(Cut(), 1, 2, SILENCE, SILENCE / 10).start()
+    assert lost.wait(10)
+
+
+def test_a_process_that_is_through_counts_no_more():
+    store = distributed.HashStore()
+    first = Heartbeat(store, 0, 2, 60, 0.01)
+    first.start()
+    while not store.check(["0"]):
+        time.sleep(0.01)
+    first.end()
+    time.sleep(0.1)
+    assert store.get("0") == ENDED.encode()

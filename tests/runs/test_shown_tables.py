@@ -42,7 +42,7 @@ ROWS = {
     ),
     ("kovaleva_disable_heads", "best_and_worst"): (
         {"task": None, "disabled": "12-12", "score": 100.0, "change": -100.0, "low": -100.0, "high": 100.0, "n": 40430,
-         "deviation_over_checkpoints": 10.0},
+         "p_holm": 0.5, "deviation_over_checkpoints": 10.0},
         ["disabled", "change", "low", "high", "n", "score"],
     ),
     ("kovaleva_disable_heads", "sweep"): (
@@ -54,6 +54,11 @@ ROWS = {
         {"task": "mrpc", "row": "heads that gain beyond their interval", "change": -100.0, "published": "-0.2 at most",
          "disabled": "144 of 144", "low": -100.0, "high": 100.0, "n": 40430},
         ["task", "row", "change", "published", "n"],
+    ),
+    ("kovaleva_disable_heads", "frame_heads"): (
+        {"task": "mrpc", "head": "12-12", "direction": "element_to_target", "change": -100.0, "n": 40430, "frame_score": 0.2,
+         "p_holm": 0.5, "low": -100.0, "high": 100.0, "frame_p": 0.5},
+        ["task", "head", "direction", "change", "n"],
     ),
     ("kovaleva_disable_layers", "layers"): (
         {"layer": 12, "change": -100.0, "low": -100.0, "high": 100.0, "n": 40430},

@@ -45,6 +45,24 @@ def test_the_table_joins_all_rows_with_the_published_figures(tmp_path):
     assert again.splitlines()[-1] == out.splitlines()[-1]
 
 
+@pytest.mark.slow
+def test_the_layer_of_the_structural_probe_is_chosen_among_runs_of_each(tmp_path):
+    own = ["layers=[0,2,4]", "trainer.max_epochs=1", "data.limit=30", "~figures", f"run_dir={tmp_path}/t"]
+    status, out, err = train("experiment=structural_probe_layers", *own, HEADSCOPE_CACHE=str(tmp_path / "cache"))
+    assert status == 0, err
+    table = json.loads((tmp_path / "t" / "results.json").read_text())
+    runs = {row["layer"]: tmp_path / "t" / table["runs"][f"{row['layer']}, probe"] for row in table["tables"]["layers"]}
+    found = {layer: json.loads((folder / "results.json").read_text())["metrics"] for layer, folder in runs.items()}
+    best = max(found, key=lambda layer: found[layer]["val/uuas"])
+    (row,) = table["tables"]["summary"]
+    assert (row["ours"], row["published"], row["layer"]) == (
+        found[best]["test/uuas"], 80, f"layer {best}, chosen on validation"
+    )  # fmt: skip
+    assert sorted(found) == [0, 2, 4]
+    assert table["provenance"]["examples"]["test"] == row["inputs"]  # which are the same of every layer
+    assert f"layer {best}, chosen on validation" in " ".join(out.split())
+
+
 @pytest.mark.parametrize(("named", "there"), [([], ["b"]), (["tasks=[a,b]"], None), (["tasks=[a]"], None)])
 def test_what_has_no_data_is_left_out_unless_it_is_named(named, there, monkeypatch):
     monkeypatch.setattr(tables, "task_overrides", lambda: named)

@@ -5,6 +5,7 @@ import { lineDrawing } from "./attention_lines.js";
 import { Chooser } from "./chooser.js";
 import { announce, make } from "./dom.js";
 import { figureFrame } from "./figure.js";
+import { LivePanel } from "./live.js";
 import { Overview } from "./overview.js";
 import { hasPieces, tokenUnits, unitRows, wordUnits } from "./pooling.js";
 import { strongestHead } from "./remarkable.js";
@@ -31,6 +32,7 @@ export const attentionView = {
     this.figures = make("div", { class: "pair" });
     this.readout = make("div", { class: "readout", id: "readout" });
     this.overview = new Overview({ pick: (index) => this.show(index) });
+    this.live = new LivePanel();
     this.buildCard();
     room.listeners.push(() => this.fit());
     this.nothing = make(
@@ -50,7 +52,7 @@ export const attentionView = {
         "div",
         { class: "columns" },
         this.chooser.element,
-        make("div", { class: "content" }, this.card, this.overview.element, this.nothing),
+        make("div", { class: "content" }, this.live.element, this.card, this.overview.element, this.nothing),
       ),
     );
   },
@@ -136,7 +138,8 @@ export const attentionView = {
     const model = currentModel(),
       sentence = model.sentences[state.sentence] ?? model.sentences[0];
     this.card.hidden = this.overview.element.hidden = this.chooser.element.hidden = !sentence;
-    this.nothing.hidden = Boolean(sentence);
+    this.nothing.hidden = Boolean(sentence) || !this.live.element.hidden;
+    this.live.update(model, this.index(), sentence);
     this.title.textContent = "Attention";
     if (!sentence) return;
     this.chooser.setGroups(sentenceGroups(model));
@@ -268,8 +271,8 @@ function ofWord(unit) {
 const sentenceGroupsOf = new WeakMap();
 
 function sentenceGroups(model) {
-  if (!sentenceGroupsOf.has(model)) {
-    sentenceGroupsOf.set(model, [
+  if (!sentenceGroupsOf.has(model.sentences)) {
+    sentenceGroupsOf.set(model.sentences, [
       {
         label: "",
         items: model.sentences.map((sentence, key) => ({
@@ -280,7 +283,7 @@ function sentenceGroups(model) {
       },
     ]);
   }
-  return sentenceGroupsOf.get(model);
+  return sentenceGroupsOf.get(model.sentences);
 }
 
 /** Options 1 to count in a select, made again only when the count changes. */

@@ -17,7 +17,7 @@ export class Overview {
   /** Draw anew only for another sentence, other tokens or other colours; the marker moves with the head. */
   update(model, sentence, kept, index) {
     const number = model.sentences.indexOf(sentence) + 1;
-    const key = `${model.index}/${number}/${kept.length}/${currentTheme()}`;
+    const key = [model.index, number, sentence.version, kept.length, currentTheme()].join("/");
     if (this.key !== key) {
       this.key = key;
       this.element.replaceChildren(

@@ -105,8 +105,16 @@ export function change(changes, step = false) {
   if (state.head !== null && currentModel().headIndex(state.head) === null) state.head = null;
   const address = hashText();
   if (address !== location.hash && !(address === "#" && !location.hash))
-    history[step || before.view !== state.view ? "pushState" : "replaceState"](null, "", address);
+    remember(address, step || before.view !== state.view);
   show(before);
+}
+
+function remember(address, step) {
+  try {
+    history[step ? "pushState" : "replaceState"](null, "", address);
+  } catch {
+    // a page inside a notebook has no address of its own
+  }
 }
 
 /** The place of one model's sentence among those of another. */

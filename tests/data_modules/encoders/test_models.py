@@ -1,6 +1,7 @@
 """From the name of an encoder to a folder, and checksums against hashlib."""
 
 import hashlib
+import json
 import os
 import sys
 
@@ -13,6 +14,7 @@ from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.models import (
     PACKAGED_SHA256,
     ModelFiles,
+    fine_tuning,
     model_folder,
     parameter_count,
     weight_files,
@@ -168,3 +170,29 @@ def test_missing_weights_are_named(folder):
     (folder / "model.safetensors").unlink()
     with pytest.raises(InputError, match=f"^{folder}: expected .*safetensors or pytorch_model.*, found no weights"):
         weights_sha256("a name", folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "tensors", "expected"),
+    [
+        ({"architectures": ["BertModel"]}, ["embeddings.weight", "encoder.layer.0.weight"], {}),
+        ({"architectures": ["BertForMaskedLM"]}, ["bert.embeddings.weight", "cls.predictions.bias"], {}),
+        ({"architectures": ["BertForSequenceClassification"]}, [], {"fine_tuned": True}),
+        ({}, ["bert.embeddings.weight", "classifier.weight"], {"fine_tuned": True}),
+        ({"architectures": ["LlamaForCausalLM"]}, ["model.embed_tokens.weight", "score.weight"], {"fine_tuned": True}),
+        ({"architectures": ["BertModel"], "finetuning_task": "mrpc"}, [], {"fine_tuned": True}),
+        (
+            {"finetuning_task": "mrpc", "finetuned_from": "normal"},
+            ["classifier.bias"],
+            {"fine_tuned": True, "trained_from": "normal"},
+        ),
+    ],
+)
+def test_a_folder_tells_whether_its_model_was_fine_tuned(config, tensors, expected, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file({name: torch.zeros(2) for name in tensors} or {"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
+    assert fine_tuning(tmp_path) == expected
+
+
+def test_what_cannot_be_read_tells_nothing_of_fine_tuning(folder):
+    assert fine_tuning(folder) == {}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headscope.data_modules.readers.entities import is_plural, read_entity_documents
+from headscope.data_modules.readers.conllu import read_conllu
+from headscope.data_modules.readers.entities import is_plural, read_entity_documents, with_entities
 from tests.data_modules.conftest import message_about, written_and_read
 
 
@@ -51,6 +52,17 @@ def spans(read):
         return sorted((m.start, m.end, m.group) for m in document.mentions)
 
     return read_spans
+
+
+def test_sentences_get_the_entities_of_their_mentions_by_head_word(tmp_path):
+    file = tmp_path / "t.conllu"
+    file.write_text(f"# global.Entity = GRP-etype\n{DOG}{chain('(4-x)', '')}")
+    dog, other = with_entities(file, read_conllu([file]))
+    assert set(dog.entities) == {(3, "1"), (5, "2"), (9, "3"), (8, "1")}
+    assert other.entities == ((1, "4"),)
+    assert len(with_entities(file, read_conllu([file], 1))) == 1
+    file.write_text(DOG)
+    assert with_entities(file, read_conllu([file]))[0].entities is None
 
 
 def only(document, **wanted):

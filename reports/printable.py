@@ -1,0 +1,161 @@
+"""Several runs as one page to print: their tables and figures, and the reproducibility checklist of each."""
+
+import base64
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headscope.contracts import Row, RunResults
+from headscope.reports.checklist import NOT_RECORDED, checklist
+from headscope.reports.terminal import apart, caption, column_texts, readable
+
+LONGEST_TABLE = 60  # rows; what is left of a longer one is in results.json
+STYLE = """
+@page { size: A4; margin: 16mm 14mm; }
+:root { color-scheme: light; }
+body { font: 10.5pt/1.45 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; color: #15202b;
+  max-width: 182mm; margin: 0 auto; padding: 0 4mm; background: #fff; }
+h1 { font-size: 20pt; margin: 8mm 0 1mm; }
+h2 { font-size: 14pt; margin: 10mm 0 2mm; padding-top: 3mm; border-top: 0.5mm solid #0b5fb0; }
+h3 { font-size: 11pt; margin: 6mm 0 1mm; }
+h2, h3, caption { break-after: avoid; }
+p { margin: 1mm 0; }
+.muted, caption { color: #566373; }
+nav ul { padding-left: 5mm; }
+a { color: #0b5fb0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 8.5pt; margin: 2mm 0; max-width: 100%; }
+caption { text-align: left; padding-bottom: 1mm; }
+th, td { padding: 0.6mm 2mm; text-align: left; vertical-align: top; border-bottom: 0.2mm solid #d8dee6;
+  overflow-wrap: anywhere; }
+thead { display: table-header-group; }
+thead th { border-bottom: 0.4mm solid #8a94a0; white-space: nowrap; overflow-wrap: normal; }
+tr, figure { break-inside: avoid; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.checklist { table-layout: fixed; width: 100%; }
+.checklist th:first-child { width: 48mm; font-weight: normal; }
+.group th { background: #e6effa; font-weight: 600; }
+.missing { color: #b3460b; }
+figure { margin: 4mm 0; }
+figure img { max-width: 100%; height: auto; }
+code { font-size: 8.5pt; overflow-wrap: anywhere; }
+@media print { h2.run { break-before: page; } .wide { overflow: visible; } }
+@media screen and (max-width: 40rem) { .checklist th:first-child { width: 34%; } }
+"""
+
+
+@dataclass(frozen=True)
+class PrintedRun:
+    """A finished run under the name that the page gives it, and its figures."""
+
+    label: str
+    folder: Path
+    results: RunResults
+    figures: Sequence[Path]  # SVG, in the order in which they were drawn
+
+
+def printed_run(label: str, folder: Path, results: RunResults) -> PrintedRun:
+    """A run with the figures that it left."""
+    figures = sorted((folder / "figures").glob("*.svg"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    return PrintedRun(label, folder, results, figures)
+
+
+def report_html(title: str, made: str, runs: Sequence[PrintedRun]) -> str:
+    """The whole page; it needs nothing else and runs no script."""
+    named = {run.label: f"run-{index}" for index, run in enumerate(runs, start=1)}
+    listed = "".join(
+        f'<li><a href="#{named[run.label]}">{text(run.label)}</a>: {text(run.results.experiment)}</li>' for run in runs
+    )
+    sections = "".join(section(run, named[run.label]) for run in runs)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{text(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>{text(title)}</h1>
+<p class="muted">{len(runs)} {"run" if len(runs) == 1 else "runs"}, {text(made)}</p>
+<nav aria-label="Runs"><ul>{listed}</ul></nav>
+{sections}
+</body>
+</html>
+"""
+
+
+def section(run: PrintedRun, name: str) -> str:
+    """A run: its tables as the terminal shows them, its figures, its checklist."""
+    results = run.results
+    lines = "".join(f'<p class="muted">{text(line)}</p>' for line in caption(results.provenance))
+    figures = "".join(map(figure, run.figures))
+    return (
+        f'<h2 class="run" id="{name}">{text(run.label)}: {text(results.experiment)}</h2>'
+        f"<p><code>{text(results.provenance.command)}</code></p>{lines}"
+        + "".join(tables(results))
+        + (f"<h3>Figures</h3>{figures}" if figures else "")
+        + f"<h3>Reproducibility checklist</h3>{checklist_table(checklist(results))}"
+    )
+
+
+def tables(results: RunResults) -> Iterator[str]:
+    """The tables that the run shows at its end, and the lines beneath them."""
+    for name, columns in shown_tables(results):
+        rows, notes = results.tables.get(name) or (), list(results.notes.get(name, ()))
+        title = "Summary" if name == "summary" else name.replace("_", " ").capitalize()
+        if rows:
+            said = readable(rows, results.quantities)
+            wanted, alike = apart(said, list(said[0]) if columns == "all" else list(columns))
+            yield f'<div class="wide">{table(title, said[:LONGEST_TABLE], wanted)}</div>'
+            notes = [*alike, *notes]
+            if (left := len(said) - LONGEST_TABLE) > 0:
+                notes.append(f"{left} more rows are in results.json")
+        yield from (f'<p class="muted">{text(note if rows else f"{title}: {note}")}</p>' for note in notes)
+
+
+def shown_tables(results: RunResults) -> list[tuple[str, Sequence[str] | str]]:
+    """The names of the tables that people see, with their columns; of a sweep, its jobs."""
+    if "jobs" in results.tables:
+        columns = [name for name in (results.tables["jobs"] or [{}])[0] if name not in ("error", "values")]
+        return [("jobs", columns)]
+    return [(name, columns) for name, columns in (results.provenance.config.get("show") or {}).items() if columns]
+
+
+def table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Rows as a table; numbers of a column have the same decimals."""
+    filled = [column for column in columns if any(row.get(column) is not None for row in rows)]
+    cells = {column: column_texts(column, [row.get(column) for row in rows]) for column in filled}
+    kinds = {column: "" if any(isinstance(row.get(column), str) for row in rows) else ' class="number"' for column in filled}
+    head = "".join(f'<th scope="col"{kinds[column]}>{text(column.replace("_", " "))}</th>' for column in filled)
+    body = "".join(
+        "<tr>" + "".join(f"<td{kinds[column]}>{text(cells[column][index])}</td>" for column in filled) + "</tr>"
+        for index in range(len(rows))
+    )
+    return f"<table><caption>{text(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def figure(file: Path) -> str:
+    """A figure as an image, in which no script can run and whose names cannot clash with others."""
+    name = text(file.stem.replace("_", " "))
+    content = base64.b64encode(file.read_bytes()).decode()
+    return f'<figure><img alt="{name}" src="data:image/svg+xml;base64,{content}"></figure>'
+
+
+def checklist_table(rows: Sequence[Row]) -> str:
+    """The checklist with a heading for each group."""
+    parts, group = [], None
+    for row in rows:
+        if row["group"] != group:
+            group = row["group"]
+            parts.append(f'<tr class="group"><th scope="colgroup" colspan="2">{text(group.capitalize())}</th></tr>')
+        missing = ' class="missing"' if row["value"] == NOT_RECORDED else ""
+        parts.append(f'<tr><th scope="row">{text(row["item"])}</th><td{missing}>{text(row["value"])}</td></tr>')
+    return f'<table class="checklist"><tbody>{"".join(parts)}</tbody></table>'
+
+
+def text(value: object) -> str:
+    """Text as HTML."""
+    return html.escape(str(value))
