@@ -17,9 +17,10 @@ from headscope.probes.patterns.scores import best_temperature
 
 
 class PatternCNN(PatternClassifier):
-    """Eight convolutions; rare classes weigh more, and every map is seen a little changed each time.
+    """Eight convolutions and measures, each trained for itself; every map is seen a little changed each time.
 
-    What is watched decides one temperature, by which the logits are divided; where nothing is watched, it is given.
+    Rare classes weigh more with `balance`. What is watched decides one temperature, by which the logits are divided; where
+    nothing is watched, it is given.
     """
 
     class_weights: Tensor
@@ -33,7 +34,7 @@ class PatternCNN(PatternClassifier):
         channels: Sequence[int] = (12, 16, 16, 24, 24, 32, 32, 32),
         axes: bool = True,
         dropout: float = 0.3,
-        balance: float = 0.5,
+        balance: float = 0.0,
         smoothing: float = 0.0,
         relabel: float = 0.0,
         temperature: float = 1.0,
@@ -62,8 +63,9 @@ class PatternCNN(PatternClassifier):
             maps, votes = relabelled(maps, classes, votes, self.relabel)
         maps, widths = augmented(maps, batch.mask, classes, **self.augmentation)
         maps, classes, widths = without_gaps(maps, classes, widths)
-        logits = self.net(maps, widths > 0, classes, widths).squeeze(1)
-        return soft_cross_entropy(logits, votes, self.class_weights, self.smoothing)
+        opinions = self.net.opinions(maps, widths > 0, classes, widths).squeeze(2)
+        losses = [soft_cross_entropy(logits, votes, self.class_weights, self.smoothing) for logits in opinions]
+        return torch.stack(losses).sum()
 
     def calibrated(self, logits: Float[Tensor, "map class"], labels: Tensor) -> Tensor:
         if not self.trainer.testing:

@@ -21,7 +21,7 @@ from headscope.errors import ConfigError, InputError
 from headscope.files import local_path
 from headscope.probes.patterns.cnn import PatternCNN, class_weights, load_pattern_cnn, soft_cross_entropy
 from headscope.probes.patterns.files import PACKAGED, save_pattern_cnn
-from headscope.probes.patterns.net import PatternNet
+from headscope.probes.patterns.net import PatternNet, Standard
 from headscope.probes.patterns.rules import PatternRules
 
 TESTED = tuple({"example": index} for index in range(40))
@@ -133,16 +133,46 @@ def test_rare_classes_weigh_more_and_maps_weigh_one_on_average():
 
 def test_the_loss_is_the_weighted_mean_of_a_plain_loop():
     module, batch = (
-        PatternCNN(FACTS, channels=SMALL, smoothing=0.0, relabel=0.0, augmentation=dict.fromkeys(CHANGES, 0.0)),
+        PatternCNN(FACTS, channels=SMALL, balance=0.5, smoothing=0.0, relabel=0.0, augmentation=dict.fromkeys(CHANGES, 0.0)),
         synthetic(),
     )
     module.eval()
     with torch.no_grad():
-        logs = module.logits(batch).log_softmax(1).numpy()
+        opinions = module.net.opinions(batch.flat_maps(), batch.mask, batch.gold["token_class"]).log_softmax(-1)[:, :, 0]
         loss = float(module.loss(batch))
     weights, labels = module.class_weights.numpy(), batch.gold["label"].flatten().tolist()
-    expected = -sum(weights[label] * logs[place, label] for place, label in enumerate(labels)) / weights[labels].sum()
+    assert len(opinions) == 2
+    expected = 0.0
+    for logs in opinions.numpy():
+        expected -= sum(weights[label] * logs[place, label] for place, label in enumerate(labels)) / weights[labels].sum()
     assert loss == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_the_mean_of_both_opinions_counts_and_each_can_be_alone():
+    batch = synthetic(3)
+    given = batch.flat_maps(), batch.mask, batch.gold["token_class"]
+    net = trained_norms(PatternNet(channels=SMALL))
+    measured, convolved = net.opinions(*given)
+    assert not torch.allclose(measured, convolved)
+    torch.testing.assert_close(net(*given), (measured + convolved) / 2)
+    alone = PatternNet(channels=()).eval()
+    alone.measured.load_state_dict(net.measured.state_dict())
+    torch.testing.assert_close(alone(*given), measured)
+    torch.testing.assert_close(alone.without_norms()(*given), measured)
+    with pytest.raises(ConfigError, match=r"^module.channels=\[\]: measures alone need module.axes=true.$"):
+        PatternNet(channels=(), axes=False)
+
+
+def test_measures_are_on_the_scale_of_all_that_were_learnt_from_whatever_the_batches():
+    values = torch.rand(17, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 5.0, 0.0])
+    standard = Standard(3)
+    torch.testing.assert_close(standard.eval()(values), values)  # nothing was learnt from yet
+    standard.train()
+    for some in values.split([1, 9, 7]):  # also a batch of one
+        standard(some)
+    numbers = values.double().numpy()
+    expected = (numbers - numbers.mean(0)) / np.maximum(numbers.std(0), 1e-3)
+    np.testing.assert_allclose(standard.eval()(values).numpy(), expected, atol=1e-4)
 
 
 def test_soft_labels_share_the_loss_among_their_classes():
