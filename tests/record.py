@@ -60,6 +60,7 @@ THEN = {
     "mlm_head": ["experiment=mlm_head", "data.limit=40", "trainer.max_epochs=1"],
     "pattern_fold": ["experiment=pattern_fold", "trainer.max_epochs=2", "data.synthetic=20"],
     "pattern_cnn": ["experiment=pattern_cnn", "trainer.max_epochs=3", "folds=[0,1]"],
+    "pattern_variants": ["experiment=pattern_variants", "trainer.max_epochs=1", "folds=[0]"],
     "kovaleva_patterns": ["experiment=kovaleva_patterns", "tasks=[mrpc,rte]", "tuned.name={kovaleva_glue}/model"],
     "kovaleva_patterns_task": ["experiment=kovaleva_patterns_task", "data.task=sst2"],
     "kovaleva_normal": ["experiment=kovaleva_glue", "data.task=stsb", "encoder.init=normal", "module.disable=[[2,3]]"],
@@ -94,9 +95,10 @@ THEN = {
 # What makes a run small, unless it says otherwise itself or its numbers would be too few for a table.
 SMALL = {"encoder.name": "{bert}", "data.limit": "16", "trainer.max_epochs": "1"}
 NOT_SMALL = {
-    "encoder.name": ("clark_surface_released", "clark_relations_again", "pattern_cnn", "pattern_fold", "compare", "report"),
+    "encoder.name": ("clark_surface_released", "clark_relations_again", "pattern_cnn", "pattern_fold", "pattern_variants",
+                     "compare", "report"),
     "data.limit": ("clark_relations", "clark_relations_again", "clark_coreference", "kovaleva_frames", "pattern_cnn",
-                   "pattern_fold", "compare", "report"),
+                   "pattern_fold", "pattern_variants", "compare", "report"),
     "trainer.max_epochs": ("compare", "report"),
 }  # fmt: skip
 
