@@ -17,6 +17,7 @@ def two_nodes() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # as every other process of these tests
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **SMALL})
         cluster.second = cluster.add_node(num_cpus=1, **SMALL)
         cluster.wait_for_nodes()

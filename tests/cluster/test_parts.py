@@ -103,3 +103,15 @@ def test_what_ray_had_finished_is_not_done_again(table, ray_address, serial, tmp
     command, folder = (*page, *SETTINGS[table], "figures=null"), pages.folder(page)
     before = killed_half_way(command, folder, os.kill)
     require_the_rest_alone(command, folder, before, serial(table))
+
+
+def test_a_sweep_by_joblib_finds_what_it_finds_one_by_one(tmp_path):
+    page = pages.arguments(pages.command("joblib", "-m", OUTPUTS=f"{tmp_path}/"))
+    short = ("data.limit=12", "trainer.max_epochs=1", "~figures")
+    alone = [word for word in page if not word.startswith(("hydra", "run_dir="))]
+    for words in ((*page, *short), (*alone, *short, f"run_dir={tmp_path / 'one'}")):
+        status, _, errors = train(*words)
+        assert status == 0, errors
+    assert finished(tmp_path / "one").keys() == finished(pages.folder(page)).keys() == {"0", "1", "2", "3"}
+    for job in finished(tmp_path / "one"):
+        assert difference(tmp_path / "one" / job, pages.folder(page) / job) == 0

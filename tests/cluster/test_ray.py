@@ -19,7 +19,7 @@ from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
 SHORT = ("data.limit=12", "trainer.max_epochs=1", "~figures")
-PATIENCE = 120  # seconds
+PATIENCE = 300  # seconds
 run = run_job.__wrapped__  # without Hydra's door
 
 

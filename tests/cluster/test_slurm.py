@@ -13,6 +13,7 @@ from tests.runs.conftest import PROJECT
 from tests.runs.test_ddp import difference
 
 SHORT = ("data.limit=24", "~figures", "callbacks.early_stopping=null", "trainer.max_epochs=2")
+LONGER = (*SHORT[:-1], "trainer.max_epochs=25")
 PATIENCE = 400  # seconds
 SWEEP = """
 from tests.cluster.timed_job import main
@@ -73,13 +74,20 @@ def test_an_array_of_four_jobs_finds_what_they_find_one_by_one(cluster, tmp_path
         assert difference(tmp_path / "one" / str(job), tmp_path / "array" / str(job)) == 0
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The metrics of the job, run once without SLURM."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    serial("experiment=clark_probe_attention", *LONGER, f"run_dir={folder}")
+    return metrics(folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["preempted", "SIGUSR1"])
-def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, tmp_path, how):
+def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, undisturbed, tmp_path, how):
     """Preempted by a partition of higher priority, which ends it by SIGTERM, or warned as by --signal=USR1@90."""
-    more = (*SHORT[:-1], "trainer.max_epochs=40")
     folder, script = tmp_path / "queued", tmp_path / "job.sh"
-    script.write_text(f"{pages.script('slurm', '#SBATCH', SHARED=tmp_path).rstrip()} {' '.join(more)}\n")
+    script.write_text(f"{pages.script('slurm', '#SBATCH', SHARED=tmp_path).rstrip()} {' '.join(LONGER)}\n")
     job = call(cluster, "sbatch", "--parsable", str(script)).strip()
     wait_for((folder / "checkpoints" / "last.ckpt").is_file, "a checkpoint")
     assert not (folder / "results.json").exists()
@@ -92,8 +100,7 @@ def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, tmp
     assert (folder / "results.json").is_file(), said
     assert ("SIGUSR1: SLURM queues the job again" in said) == (how == "SIGUSR1")
     assert "Restarts=1" in call(cluster, "scontrol", "show", "job", job)
-    serial("experiment=clark_probe_attention", *more, f"run_dir={tmp_path / 'one'}")
-    assert metrics(folder) == metrics(tmp_path / "one")
+    assert metrics(folder) == undisturbed
 
 
 @pytest.mark.slow
@@ -118,7 +125,7 @@ def test_two_tasks_find_what_one_process_finds(cluster, tmp_path, experiment):
 
 @pytest.mark.slow
 def test_tasks_without_a_number_for_each_machine_are_refused_in_a_sentence(cluster, tmp_path):
-    command = ("srun", "-n2", "--kill-on-bad-exit=1", sys.executable, "train.py", "experiment=clark_probe_right_branching")
+    command = ("srun", "-n2", sys.executable, "train.py", "experiment=clark_probe_right_branching")
     two = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu", f"run_dir={tmp_path / 'run'}")
     errors = call(cluster, *command, *two, status=2)
     assert "give srun --ntasks-per-node=2 instead, and trainer.devices=2." in errors
