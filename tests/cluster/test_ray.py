@@ -7,20 +7,32 @@ from threading import Thread
 import pytest
 
 from headscope.reports.results import finished_results
-from headscope.runs.cli import run_job
 from headscope.runs.ray_launcher import folder_of, packed, unpack
 from headscope.runs.sweeps.launch import in_folder
 from headscope.runs.sweeps.report import JobsFailed
-from tests.cluster import held_job, pages
-from tests.cluster.conftest import SMALL
-from tests.cluster.test_parts import SETTINGS, finished, require_same
-from tests.commands import Command, train
+from tests.cluster import held_job
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
-SHORT = ("data.limit=12", "trainer.max_epochs=1", "~figures")
-PATIENCE = 300  # seconds
-run = run_job.__wrapped__  # without Hydra's door
+GRID = ("seed=0,1,2", "module.lr=0.1,0.01", "~figures")
+SEARCH = ("search=optuna", "module.lr=tag(log,interval(0.001,0.1))", "search.trials=6", "~figures")
+PATIENCE = 120  # seconds
+SMALL = {"object_store_memory": 80_000_000, "include_dashboard": False}
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two nodes of one core each, and the address."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
+    cluster.second = cluster.add_node(num_cpus=1, object_store_memory=SMALL["object_store_memory"])
+    cluster.wait_for_nodes()
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
 
 
 def on(cluster, *more):
@@ -60,29 +72,23 @@ def kill_second(cluster, folder):
 
 @pytest.mark.slow
 def test_a_sweep_and_a_search_lose_a_node_and_no_job(cluster, tmp_path):
-    """Six runs, of which the second node holds one when it is killed; then six suggestions of Optuna, on two nodes again."""
-    (tmp_path / "sweep").mkdir()
-    killer = kill_second(cluster, tmp_path / "sweep")
-    both_ways(cluster, tmp_path, "seed=0,1,2", killed=True)
+    """Six jobs, of which the second node holds one when it is killed; then six suggestions of Optuna on what is left."""
+    for name in ("one", "two", "searched", "serial_search"):
+        (tmp_path / name).mkdir()
+    killer = kill_second(cluster, tmp_path / "two")
+    sweep(*GRID, *on(cluster), f"run_dir={tmp_path / 'two'}", task=held_job.main)
     killer.join()
-    ran = machines(tmp_path / "sweep")
+    sweep(*GRID, f"run_dir={tmp_path / 'one'}")
+    assert figures(tmp_path / "two") == figures(tmp_path / "one")
+    assert len(figures(tmp_path / "two")) == 6
+    ran = machines(tmp_path / "two")
     assert sorted(len(one) for one in ran) == [1, 1, 1, 1, 1, 2]  # what the dead node held ran again, and nothing else
     again = next(one for one in ran if len(one) == 2)
     assert again[0] == cluster.second.node_id != again[1]
-    assert all(finished_results(folder) for folder in (tmp_path / "sweep").glob("[0-9]"))
-    cluster.add_node(num_cpus=1, **SMALL)
-    cluster.wait_for_nodes()
-    both_ways(cluster, tmp_path, "search=optuna")
-
-
-def both_ways(cluster, folder, part, killed=False):
-    """A command of the page on the cluster and without it: six jobs, the same figures."""
-    words = pages.arguments(pages.command("ray", part, SHARED=folder, ADDRESS=f"address={cluster.address}"))[1:]
-    sweep(*words, *SHORT, task=held_job.main if killed else run)
-    alone = [word for word in words if not word.startswith(("hydra", "run_dir="))]
-    sweep(*alone, *SHORT, f"run_dir={folder / 'alone' / part}", task=run)
-    found, there = figures(folder / "alone" / part), figures(pages.folder(words))
-    assert (len(found), {status for _, status, _ in found}, there) == (6, {"done"}, found)
+    assert all(finished_results(folder) for folder in (tmp_path / "two").glob("[0-9]"))
+    sweep(*SEARCH, *on(cluster), f"run_dir={tmp_path / 'searched'}")
+    sweep(*SEARCH, f"run_dir={tmp_path / 'serial_search'}")
+    assert figures(tmp_path / "searched") == figures(tmp_path / "serial_search")
 
 
 @pytest.mark.slow
@@ -100,25 +106,6 @@ def test_jobs_fail_and_die_alone_and_come_back_without_a_shared_disk(cluster, tm
     with pytest.raises(JobsFailed, match="2 of 4 jobs did not finish"):
         sweep(*jobs, *elsewhere)
     assert (tmp_path / "0" / "results.json").stat().st_mtime_ns == before
-
-
-@pytest.mark.slow
-def test_an_atlas_loses_a_node_and_finds_what_one_process_finds(cluster, tmp_path, monkeypatch):
-    """Both nodes work when the first part is finished and the second node is killed."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    page = pages.arguments(pages.command("ray", "experiment=atlas", SHARED=tmp_path, ADDRESS=f"address={cluster.address}"))
-    more, folder = (*SETTINGS["atlas"], "figures=null"), pages.folder(page)
-    running = Command("train.py", *page, *more)
-    end = time.monotonic() + 2 * PATIENCE
-    while not finished(folder) and running.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    cluster.remove_node(cluster.second, allow_graceful=False)
-    _, errors = running.communicate()
-    assert running.returncode == 0, errors
-    status, _, errors = train("experiment=atlas", *more, f"run_dir={tmp_path / 'one'}")
-    assert status == 0, errors
-    require_same(tmp_path / "one", folder)
 
 
 def test_the_folder_of_a_job_is_what_its_overrides_say(tmp_path):

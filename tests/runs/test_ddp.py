@@ -25,7 +25,6 @@ from tests.commands import run as run_program
 from tests.conftest import TINY
 from tests.record import left_by
 from tests.runs.conftest import PROJECT, composed, train
-from tests.runs.signals_itself import SIGNAL
 from tests.runs.test_patterns import write_table
 from tests.runs.test_training import wait_for
 from tests.two_processes_agree import TOLERANCE, compare_all, distances
@@ -342,21 +341,6 @@ def test_an_interrupted_run_ends_all_processes_and_resumes_to_the_same_metrics(t
     status, _, errors = train(*two, "resume=true")
     assert status == 0, errors
     results = [json.loads((tmp_path / side / "results.json").read_text()) for side in ("one", "two")]
-    assert largest(*(result["metrics"] for result in results)) < ROUNDING_OF_TRAINING
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sides", [((), TWO_PROCESSES), (TWO_PROCESSES, ())], ids=["one, then two", "two, then one"])
-def test_a_run_goes_on_with_another_number_of_processes_to_the_same_metrics(sides, tmp_path):
-    arguments = ("experiment=clark_probe_words", "trainer.max_epochs=6", "data.limit=40", "~figures")
-    arguments += ("callbacks.early_stopping=null", "+callbacks.signal._target_=tests.runs.signals_itself.SignalsItself")
-    run_here(tmp_path / "undisturbed", *arguments)
-    command = (*arguments, f"run_dir={tmp_path / 'run'}")
-    status, _, errors = train(*command, *sides[0], **{SIGNAL: "self SIGTERM on_train_epoch_end 3"})
-    assert (status, (tmp_path / "run" / "checkpoints" / "last.ckpt").is_file()) == (143, True), errors
-    status, _, errors = train(*command, *sides[1], "resume=true")
-    assert status == 0, errors
-    results = [json.loads((tmp_path / side / "results.json").read_text()) for side in ("undisturbed", "run")]
     assert largest(*(result["metrics"] for result in results)) < ROUNDING_OF_TRAINING
 
 
