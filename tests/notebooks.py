@@ -42,7 +42,7 @@ def slim(content: Any, folder: Path) -> Any:
     for cell in content.cells:
         cell.metadata.pop("execution", None)
         if "outputs" in cell:  # what tells how far a long run is goes to the standard error
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = whole([output for output in cell.outputs if output.get("name") != "stderr"])
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if PNG in data:
@@ -55,6 +55,22 @@ def slim(content: Any, folder: Path) -> Any:
             if "text" in output:
                 output["text"] = output["text"].replace(f"{folder.resolve()}/", "")
     return content
+
+
+def whole(outputs: list[Any]) -> list[Any]:
+    """The outputs of a cell with neighbours of one stream joined: a kernel sends its lines in one piece or in several."""
+    found: list[Any] = []
+    for output in outputs:
+        if found and output.get("name") and output["name"] == found[-1].get("name"):
+            found[-1] = type(output)(found[-1] | {"text": joined(found[-1]["text"]) + joined(output["text"])})
+        else:
+            found.append(output)
+    return found
+
+
+def joined(text: str | list[str]) -> str:
+    """A text that a file may hold as a list of lines."""
+    return text if isinstance(text, str) else "".join(text)
 
 
 def few_colours(png: str) -> str:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.notebooks import FOLDER, NOTEBOOKS, PNG, executed, slim
+from tests.notebooks import FOLDER, NOTEBOOKS, PNG, executed, joined, slim, whole
 
 LARGEST_PICTURE, LARGEST_FILE = 60_000, 400_000
 # Notebooks whose outputs are not kept yet: `python -m tests.notebooks NAME`.
@@ -19,17 +19,13 @@ def cells(content):
     return [cell for cell in content["cells"] if cell["cell_type"] == "code"]
 
 
-def joined(text):
-    return text if isinstance(text, str) else "".join(text)
-
-
 def kinds(cell):
-    return [sorted(output.get("data", {"text": None})) for output in cell["outputs"]]
+    return [sorted(output.get("data", {"text": None})) for output in whole(cell["outputs"])]
 
 
 def plain(cell):
     """What a cell shows as text: tables, numbers, printed lines."""
-    parts = [output.get("data", {}).get("text/plain", output.get("text", "")) for output in cell["outputs"]]
+    parts = [output.get("data", {}).get("text/plain", output.get("text", "")) for output in whole(cell["outputs"])]
     return "\n".join(map(joined, parts))
 
 
@@ -53,6 +49,21 @@ def test_what_is_kept_is_small_whole_and_of_no_machine(notebook):
     assert pictures and all(len(base64.b64decode(joined(one))) < LARGEST_PICTURE for one in pictures)
     outputs = [output for cell in cells(content) for output in cell["outputs"]]
     assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
+    assert [cell["outputs"] for cell in cells(content)] == [whole(cell["outputs"]) for cell in cells(content)]
+
+
+def test_a_stream_in_pieces_is_one_output():
+    first, second = ({"output_type": "stream", "name": "stdout", "text": text} for text in ("a\n", ["b\n", "c"]))
+    shown = {"output_type": "execute_result", "data": {"text/plain": "1"}}
+    other = {"output_type": "stream", "name": "stderr", "text": "d"}
+    assert whole([first, second, shown, second]) == [{**first, "text": "a\nb\nc"}, shown, second]
+    assert whole([first, other, second]) == [first, other, second]
+    assert whole([shown, shown]) == [shown, shown]
+    cell = {"outputs": [first, second]}
+    nbformat = pytest.importorskip("nbformat", reason="needs the extra docs")
+    (node,) = whole([nbformat.from_dict(first), nbformat.from_dict(second)])
+    assert node.text == "a\nb\nc"  # still what nbformat writes
+    assert kinds(cell) == [["text"]] and plain(cell) == "a\nb\nc"
 
 
 @pytest.mark.slow
