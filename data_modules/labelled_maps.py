@@ -171,8 +171,10 @@ class PatternDataModule(pl.LightningDataModule):
         """Where the numbers come from."""
         files, encoders = self.open_maps().files, cast(dict[str, FrozenEncoder], self.encoders)
         identities = {name: encoder.identity() for name, encoder in encoders.items()}
-        names = list(identities) or sorted({row.map.encoder for row in self.read_rows()})
-        left_out = len(self.read_folds().left_out)
+        rows, folds = self.read_rows(), self.read_folds()
+        used = {*folds.train, *folds.val, *folds.test}
+        names = list(identities) or sorted({rows[index].map.family for index in used})
+        left_out = len(folds.left_out)
         return Source(
             encoder={"name": ", ".join(names), "encoders": identities},
             data={str(file): files_sha256([file]) for file in files},

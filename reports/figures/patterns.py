@@ -117,7 +117,8 @@ def examples(results: RunResults, rows: Sequence[Row]) -> Sheet:
     """A map of each class from each encoder (Kovaleva, Figure 1); ticks are special tokens."""
     families = list(dict.fromkeys(row["family"] for row in rows))
     names = list(PATTERNS)[:-1]
-    note = "Held-out maps that all labellers and the network call so. Ticks: special tokens. Shade: root of the weight."
+    note = "Held-out maps that all labellers and the network call so, with the task of fine-tuning, if any, and the head. "
+    note += "Ticks: special tokens. Shade: root of the weight."
     cell = min(34.0, (page_width(results) - 10) / len(families) - 2)
     drawn = sheet(results, "Attention patterns", 10 + (cell + 2) * len(families), 8 + (cell + 6) * len(names), [note])
     grid = drawn.body.subplots(len(names), len(families), squeeze=False)

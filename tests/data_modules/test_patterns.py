@@ -230,7 +230,7 @@ def test_stored_maps_need_no_encoder(tmp_path):
     assert len(splits["train"]) + len(splits["test"]) == 15
     assert all(item.name.family == "tiny" for part in splits.values() for item in part.items)
     assert splits["test"].items[0].soft.tolist() == pytest.approx([1 / 3, 0, 0, 2 / 3, 0])
-    assert (data.source().encoder["name"], data.facts().patterns.votes[0]) == ("causal, tiny", rows[0].votes)
+    assert (data.source().encoder["name"], data.facts().patterns.votes[0]) == ("tiny", rows[0].votes)
     assert data.facts().patterns.tested[0]["found"] == "random"
     held = PatternDataModule(str(tmp_path / "votes.csv"), held_out="causal", aside=["causal"])
     assert {part: len(split) for part, split in held.read_splits().items()} == {"train": 15, "test": 5}
