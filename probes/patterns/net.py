@@ -110,6 +110,8 @@ class PatternNet(nn.Module):
         widths: Float[Tensor, "batch token"] | None = None,
     ) -> Float[Tensor, "batch map class"]:
         """The logits of each map, not yet divided by the temperature."""
+        if not maps.numel():  # a process that is idle while another has the last inputs
+            return maps.new_zeros(*maps.shape[:2], self.classes)
         return self.opinions(maps, real, token_class, widths).mean(0)
 
     def opinions(
@@ -167,7 +169,7 @@ class PatternNet(nn.Module):
         token_class: Int[Tensor, "batch token"],
     ) -> Float[Tensor, "batch map class"]:
         """How sure it is of each class, as calibrated; some maps at a time, since shades are as large as maps."""
-        together = max(1, CELLS // (maps.shape[0] * maps.shape[2] * maps.shape[3]))
+        together = max(1, CELLS // max(1, maps.shape[0] * maps.shape[2] * maps.shape[3]))
         logits = torch.cat([self(some, real, token_class) for some in maps.split(together, 1)], 1)
         return (logits / self.temperature).softmax(-1)
 

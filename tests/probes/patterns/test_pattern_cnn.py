@@ -85,6 +85,14 @@ def test_all_maps_of_an_input_at_once_are_as_one_at_a_time():
         torch.testing.assert_close(alone[0, 0], together[0, head], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("length", [0, 9])
+def test_a_process_without_inputs_says_nothing(length):
+    nothing = torch.zeros(0, length, dtype=torch.bool)
+    for net in (PatternNet(channels=SMALL).eval(), PatternNet(channels=SMALL, axes=False).eval()):
+        assert net(torch.zeros(0, 4, length, length), nothing, nothing.int()).shape == (0, 4, 5)
+        assert net.probabilities(torch.zeros(0, 4, length, length), nothing, nothing.int()).shape == (0, 4, 5)
+
+
 def test_without_axes_special_tokens_make_no_difference():
     batch = synthetic(4)
     for axes in (True, False):
