@@ -1,7 +1,8 @@
 """Runs every experiment on the packaged samples and keeps what its page shows: `python -m docs.generate.samples FOLDER`.
 
 FOLDER keeps the runs, so that a second call goes on where the first stopped. What is kept of a run are the end of its
-output, one figure and what its per-head quantities are called; nothing of it is evidence of anything.
+output, one figure (of a run that leaves a page, the top of it as a browser shows it) and what its per-head quantities are
+called; nothing of it is evidence of anything.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from PIL import Image
 
 from docs.generate.experiments import SAMPLES, names
 from headscope.contracts import NUMBERS, RunResults
+from headscope.reports.pdf import QUIET, browser
 from headscope.reports.results import finished_results, read_heads
 from headscope.reports.terminal import show
 from headscope.runs.help import CONF
@@ -33,6 +36,7 @@ COLUMNS = 110  # of the terminal
 TERMINAL = {"TERM": "dumb", "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "LINES": "50", "HF_HUB_OFFLINE": "1"}
 TUNED = "outputs/atlas/fine_tuning/model"
 MLM = "outputs/mlm_head/model"
+REPORTED = ("outputs/clark_gradients", "outputs/kovaleva_table1", "outputs/kovaleva_drift")
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,11 @@ class Sample:
     figure: str | None
     overrides: tuple[str, ...] = ()
     inside: str | None = None
+    page: str | None = None  # that the run leaves in place of figures
 
 
 RUNS = {
-    "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",)),
+    "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",), page="atlas.html"),
     "clark_surface": Sample("surface_attention"),
     "mlm_head": Sample(None),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
@@ -60,9 +65,9 @@ RUNS = {
     "clark_probe_random": Sample("attachment", inside="clark_table3/clark_probe_random"),
     "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
     "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
-    "structural_probe_layers": Sample(None, ("layers=[2,4]",)),
+    "structural_probe_layers": Sample("layers", ("layers=[2,4]",)),
     "kovaleva_table1": Sample("starts", ("tasks=[mrpc]",)),
-    "kovaleva_glue": Sample(None, inside="atlas/fine_tuning"),
+    "kovaleva_glue": Sample("epochs", inside="atlas/fine_tuning"),
     "kovaleva_disable_heads": Sample("disabled_heads", (f"encoder.name={TUNED}",), inside="atlas/ablation"),
     "kovaleva_disable_layers": Sample("disabled_layers", (f"encoder.name={TUNED}",)),
     "kovaleva_drift": Sample("heads_cosine", (f"tuned.name={TUNED}",)),
@@ -75,6 +80,7 @@ RUNS = {
     "pattern_cnn": Sample("classifier"),
     "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
     "compare": Sample("scatters", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
+    "report": Sample(None, (f"runs=[{','.join(REPORTED)}]",), page="report.html"),
 }
 # Runs that others need and that have no page.
 BESIDE = {"compare": ("outputs/other", ("experiment=kovaleva_drift", f"tuned.name={TUNED}", "seed=1", "data.sample=20"))}
@@ -122,6 +128,8 @@ def keep(name: str, folder: Path) -> None:
     order = sorted(drawn, key=lambda one: (one != wanted, not one.startswith(wanted), one))
     pictures = ((one, small(target / "figures" / f"{one}.png")) for one in order)
     figure, picture = next((found for found in pictures if found[1]), (None, b""))
+    if page := RUNS[name].page:
+        figure, picture = page, small(shown(target / page))
     SAMPLES.mkdir(exist_ok=True)
     words = command_of(name)
     if (RUNS[name].inside or "").startswith("clark_table3"):
@@ -141,6 +149,17 @@ def keep(name: str, folder: Path) -> None:
     (SAMPLES / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if picture:
         (SAMPLES / f"{name}.png").write_bytes(picture)
+
+
+def shown(page: Path) -> Path:
+    """A picture of the top of a page."""
+    program = browser()
+    if program is None:
+        raise RuntimeError(f"{page}: no browser is installed that could show it.")
+    file = page.with_suffix(".png")
+    options = [*QUIET, "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900", "--virtual-time-budget=5000"]
+    subprocess.run([program, *options, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
+    return file
 
 
 def draw(name: str, results: RunResults, target: Path) -> None:
