@@ -42,6 +42,17 @@ figure img { max-width: 100%; height: auto; }
 code { font-size: 8.5pt; overflow-wrap: anywhere; }
 @media print { h2.run { break-before: page; } .wide { overflow: visible; } }
 @media screen and (max-width: 40rem) { .checklist th:first-child { width: 34%; } }
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { color: #e3e8ee; background: #14181d; }
+  h2 { border-color: #6fb1f2; }
+  .muted, caption { color: #a8b3c0; }
+  a { color: #7db8f5; }
+  th, td { border-color: #333d48; }
+  thead th { border-color: #6b7682; }
+  .group th { background: #22344a; }
+  .missing { color: #ffab70; }
+}
 """
 
 
