@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from matplotlib import image
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError
@@ -259,7 +258,8 @@ def test_lines_over_a_table_are_its_numbers():
     ]
     options = {"table": "epochs", "over": "epoch", "title": "Scores", "label": "score (%)"}
     figure = one(table_lines, results({"epochs": rows}), **options)
-    lines = {line.get_label(): line.get_xydata().tolist() for line in figure.findobj(Line2D) if len(line.get_xdata()) > 1}
+    (axes,) = panels(figure)
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert lines["F1"] == [[1, 73], [2, 78], [3, 77]]
     assert lines["accuracy"] == [[1, 61], [3, 64]]
     assert "score (%)" in texts(figure) and "epoch" in texts(figure)
