@@ -49,6 +49,12 @@ class MaskedHead(pl.LightningModule):
         for ids in {ids.tobytes(): ids for ids in read}.values():  # a text that is masked in several ways counts once
             self.counts += torch.bincount(torch.from_numpy(ids).long(), minlength=len(self.counts)).to(self.device)
 
+    def on_train_start(self) -> None:
+        """Begin with the baseline: what is learnt beyond the words' frequencies is then all that is learnt."""
+        bias = cast(Any, self.model.get_output_embeddings()).bias
+        if bias is not None and not self.trainer.global_step:
+            bias.data.copy_(self.unigram_log_chances())
+
     def states(self, batch: AttentionBatch) -> Float[Tensor, "asked size"]:
         """The last layer's states of the masked tokens."""
         inputs = {name: tensor for name, tensor in batch.encoder_inputs.items() if name != "labels"}

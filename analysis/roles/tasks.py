@@ -62,11 +62,12 @@ def prefix_of(model: str) -> str:
 def summary_row(
     metrics: Mapping[str, Mapping[str, float | None]], name: str, model: str, means: Mapping[str, float | str]
 ) -> Row:
-    """One metric of one model: of each task, the mean over the tasks that have it, and the published mean."""
+    """One metric of one model: of each task, the mean over the tasks that have it, and the published mean of several."""
     values = {task: found.get(f"test/{model}{name}") for task, found in metrics.items()}
     known = [value for value in values.values() if value is not None]
     mean = float(np.mean(known)) if known else None
-    return {"metric": name, "model": MODELS[model], **values, "mean": mean, "published": means.get(name) if model else None}
+    published = means.get(name) if model and len(known) > 1 else None
+    return {"metric": name, "model": MODELS[model], **values, "mean": mean, "published": published}
 
 
 def of_tasks(parts: Sequence[ChildRun], name: str) -> list[Row]:

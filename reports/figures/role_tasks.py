@@ -109,22 +109,22 @@ def layers(results: RunResults, rows: Sequence[Row]) -> Sheet:
     tasks = list(dict.fromkeys(row["task"] for row in own))
     title = "Heads with each role by layer" + (", after fine-tuning" if model == "tuned" else "")
     drawn = sheet(results, title, 183, 4)
-    shown = []
+    shown: dict[str, Line2D] = {}  # of all panels: a role may be missing in one
     for task, axes in panels(results, drawn, tasks, 48).items():
         of_task = [row for row in own if row["task"] == task]
         numbers = [row["layer"] for row in of_task]
-        shown = []
         for number, (role, colour) in enumerate(BROAD.items()):
-            if role in of_task[0]:
-                counts = [row[role] for row in of_task]
-                shown += axes.plot(numbers, counts, marker=MARKERS[number], markersize=2.5, color=colour, label=role)
+            counts = [row.get(role) for row in of_task]
+            if None not in counts:  # no input of the task has the role, as block on single sentences
+                look = {"marker": MARKERS[number], "markersize": 2.5, "color": colour}
+                shown[role] = axes.plot(numbers, counts, label=role, **look)[0]
         several = [row["several_fine"] for row in of_task]
-        shown += axes.plot(numbers, several, "--", color=GREY, label="several of the nine fine roles")
+        shown["several"] = axes.plot(numbers, several, "--", color=GREY, label="several of the nine fine roles")[0]
         axes.set(xlabel="layer", ylabel="heads", xticks=numbers)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3, linewidth=0.5)
-    legend_below(drawn, shown)
+    legend_below(drawn, list(shown.values()))
     return drawn
 
 

@@ -152,9 +152,8 @@ def by_layer(results: RunResults, rows: Sequence[Row]) -> Sheet:
     layers = [row["layer"] for row in own]
     shown = []
     for number, (role, colour) in enumerate(BROAD.items()):
-        # Where no input has the role, as block on single sentences, there is no score: a line at zero would say too much.
-        if role in own[0] and results.metrics.get(f"test/share_{role}", 0) is not None:
-            counts = [row[role] for row in own]
+        counts = [row.get(role) for row in own]
+        if None not in counts:  # no input has the role, as block on single sentences
             shown += left.plot(layers, counts, marker=MARKERS[number], markersize=3, color=colour, label=role)
     left.set(ylabel="heads with the role", title="coarse roles")
     for model in dict.fromkeys(row.get("model") for row in rows):

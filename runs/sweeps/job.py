@@ -85,7 +85,7 @@ def beginning(folder: Path, trials: int | None) -> str:
     shape = {"jobs": [{"job": int, "values": {str: str}}]}
     known = (read_json(folder.parent / JOBS, shape, "use a new run_dir") or {"jobs": []})["jobs"]
     values = next((one["values"] for one in known if str(one["job"]) == folder.name), {})
-    of = f" of {trials or len(known)}" if known else ""
+    of = f" ({int(folder.name) + 1} of {trials or len(known)})" if known else ""  # folders count from 0
     return f"job {folder.name}{of}: {' '.join(f'{key}={value}' for key, value in values.items())}"
 
 

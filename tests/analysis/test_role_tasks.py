@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headscope.analysis.roles.heads import HeadRoles
-from headscope.analysis.roles.tasks import METRICS, joined_tasks
+from headscope.analysis.roles.tasks import METRICS, joined_tasks, summary_row
 from headscope.contracts import ChildRun, Provenance, RunResults, defined
 from tests.analysis.test_role_tables import SIEVES, batches, role_facts  # noqa: F401
 from tests.runs.conftest import composed
@@ -100,3 +100,10 @@ def test_without_a_fine_tuned_model_nothing_published_is_shown(parts):
     assert all(row["published"] is None for name in ("summary", "spearman") for row in found.tables[name])
     assert {row["model"] for row in found.tables["summary"]} == {"model"}
     assert "published" not in found.notes["summary"][0]
+
+
+def test_a_published_mean_over_tasks_is_not_beside_a_single_task():
+    metrics = {"sst2": {"test/tuned_share_none": 24.0}, "mrpc": {}, "rte": {"test/tuned_share_none": 10.0}}
+    for tasks, mean, published in ((["sst2", "mrpc"], 24.0, None), (["sst2", "mrpc", "rte"], 17.0, 9.37)):
+        row = summary_row({task: metrics[task] for task in tasks}, "share_none", "tuned_", {"share_none": 9.37})
+        assert (row["mean"], row["published"]) == (mean, published)

@@ -5,7 +5,7 @@ import pytest
 from tests.faults.mutated_readers import READERS
 from tests.faults.mutations import check, mutated, outcome
 
-CASES = 120
+CASES = 60
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -74,6 +74,16 @@ def test_a_head_learns_the_masked_words_by_heart(text):
     assert scores["test/loss"] < scores["test/unigram_loss"] / 2
 
 
+def test_a_head_begins_with_the_frequencies_of_the_words(text):
+    data = text(limit=4)
+    module, _ = trained(data, 1, lr=1e-12)
+    counts = torch.ones(len(module.counts))
+    for item in data.read_splits()["train"].items:
+        for word, label in zip(item.input_ids.tolist(), item.model_inputs["labels"].tolist(), strict=True):
+            counts[word if label == IGNORE else label] += 1
+    torch.testing.assert_close(module.model.get_output_embeddings().bias.detach(), (counts / counts.sum()).log())
+
+
 def test_a_run_that_goes_on_counts_the_words_once(text):
     data = text(limit=4)
     module, _ = trained(data, 1)

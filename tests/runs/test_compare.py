@@ -168,6 +168,7 @@ def test_the_command_ends_in_a_table_and_the_path(finished):
 def test_labels_take_as_many_folders_as_they_need(tmp_path):
     assert unique_labels([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
     assert unique_labels([tmp_path / "a", tmp_path / "b"]) == ["a", "b"]
+    assert unique_labels([tmp_path / "sweep" / "0", tmp_path / "sweep" / "2"]) == ["sweep/0", "sweep/2"]
     assert unique_labels([tmp_path / "a", tmp_path / "metric"]) == [f"{tmp_path.name}/a", f"{tmp_path.name}/metric"]
 
 

@@ -127,14 +127,12 @@ def folder(tmp_path, finished):
 
 
 def answered(words, status, sentence, folder):
-    filled = [word.format(tmp=folder) for word in words.split()]
-    given = filled if any(word.startswith("run_dir=") for word in filled) else [*filled, f"run_dir={folder}/run"]
     before = (folder / "finished" / "results.json").read_text()
-    found, out, err = train(*given, cwd=folder, HF_HUB_OFFLINE="1")
+    found, out, err = train(*(word.format(tmp=folder) for word in words.split()), cwd=folder, HF_HUB_OFFLINE="1")
     assert err.startswith(sentence.format(tmp=folder)), err
     assert (found, out) == (status, "")
     assert err.count("\n") == 1 and "Traceback" not in err
-    assert not list((folder / "run").glob("*results*"))
+    assert not list((folder / "outputs").rglob("*results*"))
     assert (folder / "finished" / "results.json").read_text() == before
 
 
