@@ -82,7 +82,9 @@ def announce(experiment: str, facts: Facts, source: Source) -> None:
 
 def data_of(source: Source) -> str:
     """The files and how many examples there are of each part."""
-    names = [Path(file).name for file in source.data]
+    parts = [Path(file).parts for file in source.data]
+    alike = len({one[-1] for one in parts}) < len(parts)  # as dev.tsv of several tasks
+    names = ["/".join(one[-2:] if alike else one[-1:]) for one in parts]
     files = ", ".join(names[:MOST_FILES]) + (f" and {len(names) - MOST_FILES} more" if len(names) > MOST_FILES else "")
     return f"{files} ({', '.join(f'{count:,} {part}' for part, count in source.examples.items())})"
 

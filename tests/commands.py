@@ -75,7 +75,7 @@ class Command:
             time.sleep(LOOK_EVERY)
         return self.returncode
 
-    def communicate(self, text: str = "", timeout: float = 300) -> tuple[str, str]:
+    def communicate(self, text: str = "", timeout: float = 600) -> tuple[str, str]:
         """All that it writes until no process is left to write, and then its status is known."""
         if self.stdin:
             with self.stdin:

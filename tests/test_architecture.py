@@ -136,11 +136,11 @@ MOST_FILES = 22
 def test_one_sentence_passes_few_files_and_the_docs_name_them(tmp_path):
     done = commands.run("-c", FOLLOWED, str(PROJECT), f"run_dir={tmp_path}")
     assert done.returncode == 0, done.stderr
-    files = json.loads(done.stdout.splitlines()[-1])
+    files = {file for file in json.loads(done.stdout.splitlines()[-1]) if not file.startswith("tests/")}  # not ours
     told = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8").partition("**The way of a sentence**")[2]
     way, guards = (set(re.findall(r"`([\w/]+\.py)`", part)) for part in told.split("Guards stand beside the way"))
     assert len(way) <= MOST_FILES
-    assert way | guards == set(files)
+    assert way | guards == files
     assert not way & guards
 
 

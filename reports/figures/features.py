@@ -109,4 +109,4 @@ def panel_title(quantity: str) -> str:
         if link in quantity:
             return f"from {one} to {other}" if quantity.endswith("forward") else f"from {other} to {one}"
     feature = quantity.rpartition("to_")[2]
-    return f"to {SPECIAL.get(feature, feature)}"
+    return "to " + SPECIAL.get(feature, feature.replace("_", " "))

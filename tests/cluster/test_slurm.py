@@ -1,4 +1,4 @@
-"""SLURM on this machine, started for these tests: an array through submitit, a job that is preempted."""
+"""SLURM on this machine, started for these tests: an array, preemption, a warning, a time limit, several tasks of a run."""
 
 import json
 import subprocess
@@ -7,17 +7,20 @@ import time
 
 import pytest
 
-from tests.cluster import slurm
+from tests.cluster import pages, slurm
 from tests.commands import run as run_program
 from tests.runs.conftest import PROJECT
 from tests.runs.test_ddp import difference
 
-pytestmark = pytest.mark.slow
 SHORT = ("data.limit=24", "~figures", "callbacks.early_stopping=null", "trainer.max_epochs=2")
+LONGER = (*SHORT[:-1], "trainer.max_epochs=25")
 PATIENCE = 400  # seconds
-JOB = """#!/bin/sh
-#SBATCH --partition=low --requeue --ntasks=1 --output={folder}/job.txt --open-mode=append
-exec srun --ntasks=1 {python} train.py {arguments}
+SWEEP = """
+from tests.cluster.timed_job import main
+from tests.runs.conftest import sweep
+sweep("hydra/launcher=submitit_slurm", "hydra.launcher.partition=low", "hydra.launcher.timeout_min=2",
+      "hydra.launcher.signal_delay_s=60", "hydra.launcher.max_num_timeout=3", "seed=0", "~figures",
+      "run_dir={folder}", task=main)
 """
 
 
@@ -58,31 +61,72 @@ def metrics(folder):
     return json.loads((folder / "results.json").read_text())["metrics"]
 
 
+@pytest.mark.slow
 def test_an_array_of_four_jobs_finds_what_they_find_one_by_one(cluster, tmp_path):
-    arguments = ("-m", "experiment=clark_probe_right_branching,clark_probe_attention", "seed=0,1", *SHORT)
-    launcher = ("hydra/launcher=submitit_slurm", "hydra.launcher.partition=low", "hydra.launcher.timeout_min=20")
-    out = call(cluster, sys.executable, "train.py", *arguments, *launcher, f"run_dir={tmp_path / 'array'}")
+    words = pages.command("slurm", "hydra/launcher=submitit_slurm", SHARED=tmp_path)
+    out = call(cluster, *words, *SHORT)
     assert out.splitlines()[-1] == str(tmp_path / "array" / "results.json")
     (submitted,) = (tmp_path / "array" / ".submitit").glob("*_0")
     assert {file.name for file in submitted.parent.glob("*_?")} == {f"{submitted.name[:-1]}{job}" for job in range(4)}
-    serial(*arguments, f"run_dir={tmp_path / 'one'}")
+    kept = [word for word in pages.arguments(words) if not word.startswith(("hydra", "run_dir"))]
+    serial(*kept, *SHORT, f"run_dir={tmp_path / 'one'}")
     for job in range(4):
         assert difference(tmp_path / "one" / str(job), tmp_path / "array" / str(job)) == 0
 
 
-def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, tmp_path):
-    """Preempted by a partition of higher priority."""
-    arguments = ("experiment=clark_probe_attention", *SHORT, "trainer.max_epochs=40")
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The metrics of the job, run once without SLURM."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    serial("experiment=clark_probe_attention", *LONGER, f"run_dir={folder}")
+    return metrics(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["preempted", "SIGUSR1"])
+def test_a_job_that_is_queued_again_ends_in_the_undisturbed_numbers(cluster, undisturbed, tmp_path, how):
+    """Preempted by a partition of higher priority, which ends it by SIGTERM, or warned as by --signal=USR1@90."""
     folder, script = tmp_path / "queued", tmp_path / "job.sh"
-    script.write_text(
-        JOB.format(folder=tmp_path, python=sys.executable, arguments=" ".join([*arguments, f"run_dir={folder}"]))
-    )
+    script.write_text(f"{pages.script('slurm', '#SBATCH', SHARED=tmp_path).rstrip()} {' '.join(LONGER)}\n")
     job = call(cluster, "sbatch", "--parsable", str(script)).strip()
     wait_for((folder / "checkpoints" / "last.ckpt").is_file, "a checkpoint")
     assert not (folder / "results.json").exists()
-    call(cluster, "srun", "--partition=high", f"--ntasks={slurm.CORES}", "true")
+    if how == "preempted":
+        call(cluster, "srun", "--partition=high", f"--ntasks={slurm.CORES}", "true")
+    else:
+        call(cluster, "scancel", "--signal=USR1", f"{job}.0")
     wait_for(lambda: state_of(cluster, job) == "", "the end of the job")
-    assert (folder / "results.json").is_file(), (tmp_path / "job.txt").read_text()
+    said = (tmp_path / "job.txt").read_text()
+    assert (folder / "results.json").is_file(), said
+    assert ("SIGUSR1: SLURM queues the job again" in said) == (how == "SIGUSR1")
     assert "Restarts=1" in call(cluster, "scontrol", "show", "job", job)
-    serial(*arguments, f"run_dir={tmp_path / 'one'}")
-    assert metrics(folder) == metrics(tmp_path / "one")
+    assert metrics(folder) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_job_that_reaches_its_time_limit_is_queued_again_and_goes_on(cluster, tmp_path):
+    """SLURM warns submitit's job a minute before its time is over; the second time it finishes."""
+    program = tmp_path / "sweep.py"
+    program.write_text(SWEEP.format(folder=tmp_path / "timed"))
+    call({**cluster, "PYTHONPATH": str(PROJECT)}, sys.executable, str(program))
+    (job,) = json.loads((tmp_path / "timed" / "results.json").read_text())["tables"]["jobs"]
+    assert job["status"] == "done"
+    assert (tmp_path / "timed" / "0" / "starts").read_text().split()[:2] == ["0", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["clark_relations", "clark_probe_words"])
+def test_two_tasks_find_what_one_process_finds(cluster, tmp_path, experiment):
+    more = SHORT if "probe" in experiment else ("data.limit=40", "~figures")
+    call(cluster, *pages.command("slurm", "srun", experiment, SHARED=tmp_path), *more)
+    serial(f"experiment={experiment}", *more, f"run_dir={tmp_path / 'one'}")
+    assert difference(tmp_path / "one", tmp_path / "two") < (1e-3 if "probe" in experiment else 1e-6)
+
+
+@pytest.mark.slow
+def test_tasks_without_a_number_for_each_machine_are_refused_in_a_sentence(cluster, tmp_path):
+    command = ("srun", "-n2", sys.executable, "train.py", "experiment=clark_probe_right_branching")
+    two = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu", f"run_dir={tmp_path / 'run'}")
+    errors = call(cluster, *command, *two, status=2)
+    assert "give srun --ntasks-per-node=2 instead, and trainer.devices=2." in errors
+    assert "Traceback" not in errors

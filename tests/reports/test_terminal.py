@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headscope.contracts import Provenance, Quantity, RunResults
-from headscope.reports.terminal import FRAME, apart, column_texts, print_table, readable, show, table_of
+from headscope.contracts import Provenance, Quantity, RunResults, Source
+from headscope.reports.terminal import FRAME, apart, column_texts, data_of, print_table, readable, show, table_of
 
 RECORDED = Path(__file__).with_name("recorded_tables.json")
 MOST_ROWS = 8
@@ -112,6 +112,14 @@ def test_metrics_and_quantities_are_said_in_words(capsys, tmp_path):
     out = shown(capsys, tmp_path, tables, {"features": "all"}, quantities=quantities)
     assert "│ [CLS] to noun │ 0.500 │" in out
     assert "│ unknown_one   │ 0.250 │" in out
+
+
+def test_files_of_one_name_are_told_with_their_folder():
+    for files, told in (
+        (["glue/MRPC/dev.tsv", "glue/RTE/dev.tsv"], "MRPC/dev.tsv, RTE/dev.tsv (1,200 test)"),
+        (["a/dev.conllu", "b/test.conllu"], "dev.conllu, test.conllu (1,200 test)"),
+    ):
+        assert data_of(Source({"name": "model"}, dict.fromkeys(files, ""), {"test": 1200})) == told
 
 
 def test_words_that_all_rows_share_are_said_once():
