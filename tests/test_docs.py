@@ -32,13 +32,11 @@ ASKED_FOR = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href
 WITHOUT_FORMULA = ("report",)  # which computes nothing
 # Experiments whose run on the sample is not kept yet: `python -m docs.generate.samples FOLDER NAME`.
 NOT_KEPT = {
-    "clark_gradients",
     "compare",
     "disable_heads_lm",
     "kovaleva_disable_layers",
     "kovaleva_features",
     "kovaleva_table1",
-    "mlm_head",
     "pattern_cnn",
     "report",
 }
