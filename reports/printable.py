@@ -75,9 +75,7 @@ def printed_run(label: str, folder: Path, results: RunResults) -> PrintedRun:
 def report_html(title: str, made: str, runs: Sequence[PrintedRun]) -> str:
     """The whole page; it needs nothing else and runs no script."""
     named = {run.label: f"run-{index}" for index, run in enumerate(runs, start=1)}
-    listed = "".join(
-        f'<li><a href="#{named[run.label]}">{text(run.label)}</a>: {text(run.results.experiment)}</li>' for run in runs
-    )
+    listed = "".join(f'<li><a href="#{named[run.label]}">{text(run.label)}</a>{experiment(run)}</li>' for run in runs)
     sections = "".join(section(run, named[run.label]) for run in runs)
     return f"""<!doctype html>
 <html lang="en">
@@ -104,12 +102,17 @@ def section(run: PrintedRun, name: str) -> str:
     lines = "".join(f'<p class="muted">{text(line)}</p>' for line in caption(results.provenance))
     figures = "".join(map(figure, run.figures))
     return (
-        f'<h2 class="run" id="{name}">{text(run.label)}: {text(results.experiment)}</h2>'
+        f'<h2 class="run" id="{name}">{text(run.label)}{experiment(run)}</h2>'
         f"<p><code>{text(results.provenance.command)}</code></p>{lines}"
         + "".join(tables(results))
         + (f"<h3>Figures</h3>{figures}" if figures else "")
         + f"<h3>Reproducibility checklist</h3>{checklist_table(checklist(results))}"
     )
+
+
+def experiment(run: PrintedRun) -> str:
+    """What a run is of, where its name does not say so."""
+    return "" if run.label == run.results.experiment else f": {text(run.results.experiment)}"
 
 
 def tables(results: RunResults) -> Iterator[str]:

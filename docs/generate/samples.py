@@ -7,6 +7,7 @@ called; nothing of it is evidence of anything.
 
 import argparse
 import io
+import itertools
 import json
 import os
 import re
@@ -31,7 +32,7 @@ from tests.commands import PROJECT, Command
 
 MOST_BYTES = 60_000
 WIDTHS = (1100, 900, 760, 640)  # of a figure in pixels, the first that is small enough
-COLOURS = 64
+COLOURS = (256, 64)
 COLUMNS = 110  # of the terminal
 TERMINAL = {"TERM": "dumb", "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "LINES": "50", "HF_HUB_OFFLINE": "1"}
 TUNED = "outputs/atlas/fine_tuning/model"
@@ -79,7 +80,7 @@ RUNS = {
     "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
     "pattern_cnn": Sample("classifier"),
     "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
-    "compare": Sample("scatters", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
+    "compare": Sample("scatter", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
     "report": Sample(None, (f"runs=[{','.join(REPORTED)}]",), page="report.html"),
 }
 # Runs that others need and that have no page.
@@ -152,13 +153,14 @@ def keep(name: str, folder: Path) -> None:
 
 
 def shown(page: Path) -> Path:
-    """A picture of the top of a page."""
+    """A picture of the top of a page, with the command as a reader would type it."""
     program = browser()
     if program is None:
         raise RuntimeError(f"{page}: no browser is installed that could show it.")
-    file = page.with_suffix(".png")
+    copy, file = page.with_suffix(".shown.html"), page.with_suffix(".png")
+    copy.write_text(page.read_text(encoding="utf-8").replace(f"{PROJECT}/", ""), encoding="utf-8")
     options = [*QUIET, "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900", "--virtual-time-budget=5000"]
-    subprocess.run([program, *options, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
+    subprocess.run([program, *options, f"--screenshot={file}", copy.resolve().as_uri()], check=True, capture_output=True)
     return file
 
 
@@ -186,10 +188,10 @@ def said(results: RunResults, target: Path) -> str:
 def small(file: Path) -> bytes | None:
     """The picture in few colours, as wide as its bytes allow; None where it is too large for any width."""
     picture = Image.open(file).convert("RGB")
-    for width in WIDTHS:
+    for width, colours in itertools.product(WIDTHS, COLOURS):
         size = (min(width, picture.width), round(picture.height * min(1, width / picture.width)))
         stream = io.BytesIO()
-        picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS).save(stream, "png", optimize=True)
+        picture.resize(size, Image.Resampling.LANCZOS).quantize(colours).save(stream, "png", optimize=True)
         if stream.tell() <= MOST_BYTES:
             return stream.getvalue()
     return None
