@@ -159,7 +159,8 @@ def data_name(files: Sequence[Path]) -> str:
     for file in files:
         folders.setdefault(file.parent, []).append(file.stem)
     names = [_folder_name(folder, stems) for folder, stems in folders.items()]
-    return " and ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
+    shown = names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"]
+    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
 
 def _folder_name(folder: Path, stems: Sequence[str]) -> str:

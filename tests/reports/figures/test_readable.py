@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headscope.reports import figures as package
+from headscope.reports.figures.drawing import data_name
 from tests.reports.figures.drawn import assert_readable, figures, said
 from tests.reports.figures.examples import EXAMPLES, example
 
@@ -34,3 +35,9 @@ def test_every_function_that_draws_has_an_example():
         if isinstance(node, ast.FunctionDef) and any(getattr(one, "id", "") == "written" for one in node.decorator_list)
     }
     assert {make(2, 2)[0].__name__ for make in EXAMPLES} == drawing
+
+
+def test_data_are_named_by_their_folders():
+    files = [Path(f"glue/{task}/dev.tsv") for task in ("MRPC", "SST-2", "QNLI", "RTE")]
+    expected = ["MRPC dev", "MRPC dev and SST-2 dev", "MRPC dev, SST-2 dev and QNLI dev", "MRPC dev, SST-2 dev and 2 more"]
+    assert [data_name(files[:count]) for count in range(1, 5)] == expected
