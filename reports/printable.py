@@ -42,6 +42,17 @@ figure img { max-width: 100%; height: auto; }
 code { font-size: 8.5pt; overflow-wrap: anywhere; }
 @media print { h2.run { break-before: page; } .wide { overflow: visible; } }
 @media screen and (max-width: 40rem) { .checklist th:first-child { width: 34%; } }
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { color: #e3e8ee; background: #14181d; }
+  h2 { border-color: #6fb1f2; }
+  .muted, caption { color: #a8b3c0; }
+  a { color: #7db8f5; }
+  th, td { border-color: #333d48; }
+  thead th { border-color: #6b7682; }
+  .group th { background: #22344a; }
+  .missing { color: #ffab70; }
+}
 """
 
 
@@ -64,9 +75,7 @@ def printed_run(label: str, folder: Path, results: RunResults) -> PrintedRun:
 def report_html(title: str, made: str, runs: Sequence[PrintedRun]) -> str:
     """The whole page; it needs nothing else and runs no script."""
     named = {run.label: f"run-{index}" for index, run in enumerate(runs, start=1)}
-    listed = "".join(
-        f'<li><a href="#{named[run.label]}">{text(run.label)}</a>: {text(run.results.experiment)}</li>' for run in runs
-    )
+    listed = "".join(f'<li><a href="#{named[run.label]}">{text(run.label)}</a>{experiment(run)}</li>' for run in runs)
     sections = "".join(section(run, named[run.label]) for run in runs)
     return f"""<!doctype html>
 <html lang="en">
@@ -93,12 +102,17 @@ def section(run: PrintedRun, name: str) -> str:
     lines = "".join(f'<p class="muted">{text(line)}</p>' for line in caption(results.provenance))
     figures = "".join(map(figure, run.figures))
     return (
-        f'<h2 class="run" id="{name}">{text(run.label)}: {text(results.experiment)}</h2>'
+        f'<h2 class="run" id="{name}">{text(run.label)}{experiment(run)}</h2>'
         f"<p><code>{text(results.provenance.command)}</code></p>{lines}"
         + "".join(tables(results))
         + (f"<h3>Figures</h3>{figures}" if figures else "")
         + f"<h3>Reproducibility checklist</h3>{checklist_table(checklist(results))}"
     )
+
+
+def experiment(run: PrintedRun) -> str:
+    """What a run is of, where its name does not say so."""
+    return "" if run.label == run.results.experiment else f": {text(run.results.experiment)}"
 
 
 def tables(results: RunResults) -> Iterator[str]:

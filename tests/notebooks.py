@@ -1,11 +1,15 @@
 """The notebooks of docs/notebooks: `python -m tests.notebooks [NAME …]` runs them anew and keeps their outputs, small.
 
-Each runs in an empty folder with the packages of this environment, offline. `--check` runs them and keeps nothing.
+Each runs in an empty folder with the packages of this environment, offline. `--check` keeps nothing and compares what they
+give with what is kept.
 """
 
 import base64
 import io
+import json
+import math
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +21,8 @@ PATIENCE = 600  # seconds that a cell may take
 COLOURS = 256  # of a kept picture, as many as a palette has
 PNG = "image/png"
 CHECK = "--check"
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+TRAINS = "3_"  # whose numbers come from training, which is not the same on another processor
 # Of the atlas, what a file can hold without growing large; a reader who runs the cell gets the page.
 PAGE = "<p><i>The page of the atlas stands here when the cell is run.</i></p>"
 
@@ -73,6 +79,35 @@ def joined(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
+def cells(content: Any) -> list[Any]:
+    """The cells that are run."""
+    return [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
+def kinds(cell: Any) -> list[list[str]]:
+    """Of each output of a cell, in which forms it is there."""
+    return [sorted(output.get("data", {"text": None})) for output in whole(cell["outputs"])]
+
+
+def plain(cell: Any) -> str:
+    """What a cell shows as text: tables, numbers, printed lines."""
+    parts = [output.get("data", {}).get("text/plain", output.get("text", "")) for output in whole(cell["outputs"])]
+    return "\n".join(map(joined, parts))
+
+
+def differences(notebook: Path, now: Any) -> list[str]:
+    """The cells that give something else than the file shows: other kinds of output, or other numbers."""
+    kept, found = cells(json.loads(notebook.read_text(encoding="utf-8"))), []
+    for before, after in zip(kept, cells(now), strict=True):
+        numbers = [[float(number) for number in NUMBER.findall(plain(cell))] for cell in (before, after)]
+        alike = len(numbers[0]) == len(numbers[1]) and all(
+            math.isclose(*pair, rel_tol=0.02, abs_tol=0.05) for pair in zip(*numbers, strict=True)
+        )
+        if kinds(before) != kinds(after) or not (alike or notebook.name.startswith(TRAINS)):
+            found.append(f"{notebook.name}: {joined(before['source'])}\nkept:\n{plain(before)}\nnow:\n{plain(after)}")
+    return found
+
+
 def few_colours(png: str) -> str:
     """A picture as base64, in a palette: a third of the bytes."""
     from PIL import Image
@@ -92,7 +127,10 @@ def main() -> None:
         if not names or any(name in notebook.name for name in names):
             with tempfile.TemporaryDirectory() as folder:
                 content = slim(executed(notebook, Path(folder)), Path(folder))
-            if CHECK not in sys.argv:
+            if CHECK in sys.argv:
+                if wrong := differences(notebook, content):
+                    raise SystemExit("\n\n".join(wrong))
+            else:
                 content.metadata["language_info"] = {"name": "python"}
                 nbformat.write(content, notebook)
             print(f"{notebook.name}: {notebook.stat().st_size / 1000:.0f} KB", flush=True)

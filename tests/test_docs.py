@@ -31,24 +31,18 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ASKED_FOR = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=[\"']?([^\"'\s>]+)")
 WITHOUT_FORMULA = ("report",)  # which computes nothing
 # Experiments whose run on the sample is not kept yet: `python -m docs.generate.samples FOLDER NAME`.
-NOT_KEPT = {
-    "clark_gradients",
-    "compare",
-    "disable_heads_lm",
-    "kovaleva_disable_layers",
-    "kovaleva_features",
-    "kovaleva_table1",
-    "mlm_head",
-    "pattern_cnn",
-    "pattern_variants",
-    "report",
-}
-SECTIONS = ("What it computes", "Command", "What differs")
+NOT_KEPT = {"pattern_cnn", "pattern_variants"}
+SECTIONS = ("What it computes", "Command", "Output", "Figure", "Published", "What differs")
+WRITTEN = ("What it computes", "Command", "What differs")
 
 
 def slug(heading):
     """The anchor of a heading, which GitHub and MkDocs make alike."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower())
+
+
+def headings(text):
+    return HEADING.findall(FENCE.sub("", text))
 
 
 def dead_links(page):
@@ -91,14 +85,16 @@ def test_the_readme_s_table_has_every_experiment_and_no_other():
 def test_every_experiment_has_a_page_with_formula_command_output_and_figure(name):
     text = (experiments.FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# {name}\n")
-    assert [title for title in HEADING.findall(FENCE.sub("", text)) if title in SECTIONS] == list(SECTIONS)
+    assert [title for title in headings(text) if title in SECTIONS] == list(WRITTEN)
     assert ("$$" in text) == (name not in WITHOUT_FORMULA)
     assert "python train.py" in text.partition("## Command")[2].partition("\n## ")[0]
     assert bool(experiments.sample(name)) == (name not in NOT_KEPT)
     if name in NOT_KEPT:
         return
+    made = experiments.output(name) + experiments.figure(name) + experiments.published(name)
+    assert [title for title in headings(made) if title in SECTIONS] == [one for one in SECTIONS if one not in WRITTEN]
     assert "python train.py" in experiments.output(name)
-    figures = experiments.sample(name)["figures"]
+    figures = experiments.sample(name)["figure"]
     assert bool(figures) == (f"(samples/{name}.png)" in experiments.figure(name))
     if figures:
         assert 0 < (experiments.SAMPLES / f"{name}.png").stat().st_size <= MOST_BYTES_OF_A_FIGURE
@@ -166,6 +162,8 @@ def test_the_site_has_a_page_of_every_experiment_with_formulas_and_keys(site):
         assert ("<math" in text) == (name not in WITHOUT_FORMULA), name
         assert "$$" not in text and not re.search(r"formula\d+x", text), name
         assert 'id="keys"' in text, name
+        parts = [part for part in re.findall(r'<h2 id="([\w-]+)"', text) if part in map(slug, SECTIONS)]
+        assert parts == list(map(slug, SECTIONS)) or name in NOT_KEPT, name
     assert "<merror" not in "".join(file.read_text(encoding="utf-8") for file in site.rglob("*.html"))
 
 

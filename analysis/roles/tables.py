@@ -109,7 +109,7 @@ def layer_rows(tested: Tested) -> list[Row]:
     """
     layers = tested.assigned.reshape(len(tested.names), -1, tested.heads)
     coarse, fine = layers[tested.coarse], layers[tested.fine]
-    scored = np.isfinite(tested.p_values).any(1)
+    scored = np.asarray(np.isfinite(tested.p_values).any(1))
 
     def count(name: str, layer: int) -> int | None:
         role = tested.names.index(name)

@@ -105,6 +105,8 @@ def figure(name: str) -> str:
     more = f" Also drawn: {others}." if others else ""
     alternative = f"{shown.replace('_', ' ')} of {name} on the packaged sample"
     picture = f"![{alternative}](samples/{name}.png){{ loading=lazy }}"
+    if shown.endswith(".html"):
+        return f"## Figure\n\n{picture}\n\nThe top of the page that it leaves, `{shown}`. {NO_EVIDENCE}\n\n"
     return f"## Figure\n\n{picture}\n\n`figures/{shown}`, as SVG and PNG. {NO_EVIDENCE}{more}\n\n"
 
 
@@ -216,11 +218,12 @@ def published(name: str) -> str:
 
 
 def published_rows(content: Mapping[str, Any]) -> str:
-    """Of a table whose rows are experiments, the published figure of each; nothing of others."""
+    """Of a table whose rows are experiments, the published figure of each; of others, that there is none."""
     rows = [(label, row) for label, row in (content.get("rows") or {}).items() if "metric" in row]
     figures = [[label, str(merged(row["experiment"])["published"][row["metric"]])] for label, row in rows]
     source = merged(rows[-1][1]["experiment"])["published"]["source"] if rows else ""
-    return f"## Published\n\n{source}.\n\n{table(['row', 'published'], figures)}" if rows else ""
+    told_by = f"{source}.\n\n{table(['row', 'published'], figures)}" if rows else "No paper has figures of this.\n\n"
+    return f"## Published\n\n{told_by}"
 
 
 def looked_up_table(title: str, content: Mapping[str, Any]) -> str:

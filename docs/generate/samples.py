@@ -1,15 +1,18 @@
 """Runs every experiment on the packaged samples and keeps what its page shows: `python -m docs.generate.samples FOLDER`.
 
 FOLDER keeps the runs, so that a second call goes on where the first stopped. What is kept of a run are the end of its
-output, one figure and what its per-head quantities are called; nothing of it is evidence of anything.
+output, one figure (of a run that leaves a page, the top of it as a browser shows it) and what its per-head quantities are
+called; nothing of it is evidence of anything.
 """
 
 import argparse
 import io
+import itertools
 import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from PIL import Image
 
 from docs.generate.experiments import SAMPLES, names
 from headscope.contracts import NUMBERS, RunResults
+from headscope.reports.pdf import QUIET, browser
 from headscope.reports.results import finished_results, read_heads
 from headscope.reports.terminal import show
 from headscope.runs.help import CONF
@@ -28,11 +32,12 @@ from tests.commands import PROJECT, Command
 
 MOST_BYTES = 60_000
 WIDTHS = (1100, 900, 760, 640)  # of a figure in pixels, the first that is small enough
-COLOURS = 64
+COLOURS = (256, 64)
 COLUMNS = 110  # of the terminal
 TERMINAL = {"TERM": "dumb", "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "LINES": "50", "HF_HUB_OFFLINE": "1"}
 TUNED = "outputs/atlas/fine_tuning/model"
 MLM = "outputs/mlm_head/model"
+REPORTED = ("outputs/clark_gradients", "outputs/kovaleva_table1", "outputs/kovaleva_drift")
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,11 @@ class Sample:
     figure: str | None
     overrides: tuple[str, ...] = ()
     inside: str | None = None
+    page: str | None = None  # that the run leaves in place of figures
 
 
 RUNS = {
-    "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",)),
+    "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",), page="atlas.html"),
     "clark_surface": Sample("surface_attention"),
     "mlm_head": Sample(None),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
@@ -60,9 +66,9 @@ RUNS = {
     "clark_probe_random": Sample("attachment", inside="clark_table3/clark_probe_random"),
     "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
     "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
-    "structural_probe_layers": Sample(None, ("layers=[2,4]",)),
+    "structural_probe_layers": Sample("layers", ("layers=[2,4]",)),
     "kovaleva_table1": Sample("starts", ("tasks=[mrpc]",)),
-    "kovaleva_glue": Sample(None, inside="atlas/fine_tuning"),
+    "kovaleva_glue": Sample("epochs", inside="atlas/fine_tuning"),
     "kovaleva_disable_heads": Sample("disabled_heads", (f"encoder.name={TUNED}",), inside="atlas/ablation"),
     "kovaleva_disable_layers": Sample("disabled_layers", (f"encoder.name={TUNED}",)),
     "kovaleva_drift": Sample("heads_cosine", (f"tuned.name={TUNED}",)),
@@ -74,7 +80,8 @@ RUNS = {
     "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
     "pattern_cnn": Sample("classifier"),
     "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
-    "compare": Sample("scatters", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
+    "compare": Sample("scatter", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
+    "report": Sample(None, (f"runs=[{','.join(REPORTED)}]",), page="report.html"),
 }
 # Runs that others need and that have no page.
 BESIDE = {"compare": ("outputs/other", ("experiment=kovaleva_drift", f"tuned.name={TUNED}", "seed=1", "data.sample=20"))}
@@ -122,6 +129,8 @@ def keep(name: str, folder: Path) -> None:
     order = sorted(drawn, key=lambda one: (one != wanted, not one.startswith(wanted), one))
     pictures = ((one, small(target / "figures" / f"{one}.png")) for one in order)
     figure, picture = next((found for found in pictures if found[1]), (None, b""))
+    if page := RUNS[name].page:
+        figure, picture = page, small(shown(target / page))
     SAMPLES.mkdir(exist_ok=True)
     words = command_of(name)
     if (RUNS[name].inside or "").startswith("clark_table3"):
@@ -141,6 +150,18 @@ def keep(name: str, folder: Path) -> None:
     (SAMPLES / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if picture:
         (SAMPLES / f"{name}.png").write_bytes(picture)
+
+
+def shown(page: Path) -> Path:
+    """A picture of the top of a page, with the command as a reader would type it."""
+    program = browser()
+    if program is None:
+        raise RuntimeError(f"{page}: no browser is installed that could show it.")
+    copy, file = page.with_suffix(".shown.html"), page.with_suffix(".png")
+    copy.write_text(page.read_text(encoding="utf-8").replace(f"{PROJECT}/", ""), encoding="utf-8")
+    options = [*QUIET, "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900", "--virtual-time-budget=5000"]
+    subprocess.run([program, *options, f"--screenshot={file}", copy.resolve().as_uri()], check=True, capture_output=True)
+    return file
 
 
 def draw(name: str, results: RunResults, target: Path) -> None:
@@ -167,10 +188,10 @@ def said(results: RunResults, target: Path) -> str:
 def small(file: Path) -> bytes | None:
     """The picture in few colours, as wide as its bytes allow; None where it is too large for any width."""
     picture = Image.open(file).convert("RGB")
-    for width in WIDTHS:
+    for width, colours in itertools.product(WIDTHS, COLOURS):
         size = (min(width, picture.width), round(picture.height * min(1, width / picture.width)))
         stream = io.BytesIO()
-        picture.resize(size, Image.Resampling.LANCZOS).quantize(COLOURS).save(stream, "png", optimize=True)
+        picture.resize(size, Image.Resampling.LANCZOS).quantize(colours).save(stream, "png", optimize=True)
         if stream.tell() <= MOST_BYTES:
             return stream.getvalue()
     return None

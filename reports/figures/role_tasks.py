@@ -114,8 +114,8 @@ def layers(results: RunResults, rows: Sequence[Row]) -> Sheet:
         of_task = [row for row in own if row["task"] == task]
         numbers = [row["layer"] for row in of_task]
         for number, (role, colour) in enumerate(BROAD.items()):
-            counts = [row.get(role) for row in of_task]
-            if None not in counts:  # no input of the task has the role, as block on single sentences
+            counts = [row[role] for row in of_task if row.get(role) is not None]
+            if len(counts) == len(of_task):  # else no input of the task has the role, as block on single sentences
                 look = {"marker": MARKERS[number], "markersize": 2.5, "color": colour}
                 shown[role] = axes.plot(numbers, counts, label=role, **look)[0]
         several = [row["several_fine"] for row in of_task]

@@ -10,6 +10,7 @@ from headscope.reports.figures.disabling import disabled_heatmap
 from headscope.reports.figures.drawing import head_heatmaps
 from headscope.reports.figures.features import feature_heatmaps
 from headscope.reports.figures.frames import example_maps
+from headscope.reports.figures.lines import table_lines
 from headscope.reports.figures.pattern_examples import pattern_examples
 from headscope.reports.figures.patterns import PATTERNS, classifier_figures, pattern_shares
 from headscope.reports.figures.relations import attention_lines, relation_chart, relation_heatmaps
@@ -339,6 +340,16 @@ def starts(layers, width):
     return start_bars, {"tables": {"summary": rows}}, [], {}
 
 
+def by_layer(layers, width):
+    rows = [
+        {"layer": n, "validation": 50.0 + n, "test": 49.0 - n, "chosen": "yes" if n == 2 else "", "n": 30}
+        for n in range(1, layers + 1)
+    ]
+    return table_lines, {"tables": {"layers": rows}}, [], {
+        "table": "layers", "over": "layer", "title": "Right pairs by layer", "label": "UUAS (%)"
+    }  # fmt: skip
+
+
 def jobs(layers, width):
     rows = [
         {"job": n, "val/uas": 0.5 + n / 50, "values": {"module.lr": f"{10.0 ** -(n % 4)}", "data.hidden_layer": str(n % 12),
@@ -351,7 +362,7 @@ def jobs(layers, width):
 EXAMPLES = [
     grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
     disabled_layers, features, classifier, patterns, pattern_tasks, pattern_maps, roles, role_tasks, scatters, differences,
-    recall, table, starts, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
+    recall, table, starts, by_layer, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError
 from headscope.reports.figures.bars import relation_recall, row_bars
 from headscope.reports.figures.drawing import caption, head_heatmap, head_heatmaps, house_style, text_width, wrapped
+from headscope.reports.figures.lines import table_lines
 from tests.reports.figures.drawn import bars, edges, figures, head_rows, one, panels, quantity, results, said, texts
 from tests.reports.figures.examples import example, relations
 
@@ -247,3 +248,24 @@ def test_figures_are_made_without_a_window(monkeypatch):
 
     monkeypatch.setattr("matplotlib.pyplot.figure", refuse)
     assert figures(relation_recall, results({"relations": RELATIONS}))
+
+
+def test_lines_over_a_table_are_its_numbers():
+    rows = [
+        {"epoch": 1, "f1": 73.0, "accuracy": 61.0},
+        {"epoch": 2, "f1": 78.0, "accuracy": None},
+        {"epoch": 3, "f1": 77.0, "accuracy": 64.0},
+    ]
+    options = {"table": "epochs", "over": "epoch", "title": "Scores", "label": "score (%)"}
+    figure = one(table_lines, results({"epochs": rows}), **options)
+    (axes,) = panels(figure)
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert lines["F1"] == [[1, 73], [2, 78], [3, 77]]
+    assert lines["accuracy"] == [[1, 61], [3, 64]]
+    assert "score (%)" in texts(figure) and "epoch" in texts(figure)
+
+
+def test_one_row_is_no_line(tmp_path):
+    options = {"table": "epochs", "over": "epoch", "title": "Scores", "label": "score (%)"}
+    table_lines(results({"epochs": [{"epoch": 1, "f1": 73.0}]}), [], tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
