@@ -14,6 +14,7 @@ from headscope.reports.evidence import is_sample, sample_notes
 
 NOT_RECORDED = "not recorded"
 NONE = "none"
+INSIDE = "see the runs inside this one, each in a folder of its own"
 DIGITS = 12  # of a checksum
 SPLITS = ("train", "val", "test")
 HYPERPARAMETERS = ("module", "trainer", "callbacks")
@@ -75,7 +76,8 @@ def model(results: RunResults) -> Iterator[tuple[str, str]]:
             yield name, described(one)
             yield f"parameters of the {name}", number(one.get("parameters"))
     trained = known.trained_parameters
-    yield "parameters that were trained", "none: nothing was trained" if trained is None else number(trained)
+    untrained = INSIDE if known.config.get("rows") else "none: nothing was trained"
+    yield "parameters that were trained", untrained if trained is None else number(trained)
     if known.vectors:
         yield "word vectors", f"{known.vectors['size']} numbers, {100 * known.vectors['coverage']:.1f} % of the words known"
 
@@ -91,7 +93,7 @@ def hyperparameters(results: RunResults) -> Iterator[tuple[str, str]]:
     """Every number and word that decides training, where there was any."""
     config = results.provenance.config
     if "fit" not in (config.get("stages") or ()):
-        yield "training", "none"
+        yield "training", INSIDE if config.get("rows") else NONE
         return
     keys = {key: value for part in HYPERPARAMETERS for key, value in leaves(config.get(part) or {}, part)}
     batch = (config.get("data") or {}).get("batch_size")

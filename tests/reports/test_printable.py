@@ -10,7 +10,7 @@ import pytest
 
 from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError, InputError
-from headscope.reports.checklist import NOT_RECORDED, checklist, duration, number
+from headscope.reports.checklist import INSIDE, NOT_RECORDED, checklist, duration, number
 from headscope.reports.pdf import browser, print_pdf
 from headscope.reports.printable import LONGEST_TABLE, PrintedRun, printed_run, report_html
 from headscope.runs import printed, training
@@ -119,6 +119,13 @@ def test_the_checklist_is_what_the_run_wrote_down(finished):
 def made_up(**changes):
     provenance = Provenance({"name": None}, {}, {}, command="train.py", config={"show": {"summary": "all"}, "published": {}})
     return replace(RunResults("made_up", {}, {}, provenance), **changes)
+
+
+def test_a_table_does_not_say_that_nothing_was_trained():
+    results = made_up()
+    config = {**results.provenance.config, "rows": {"normal": {"experiment": "kovaleva_glue"}}}
+    found = items(replace(results, provenance=replace(results.provenance, config=config)))
+    assert found["training"] == found["parameters that were trained"] == INSIDE
 
 
 def test_the_bounds_of_a_search_are_those_of_the_command_or_the_space_or_what_was_tried():
