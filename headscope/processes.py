@@ -1,6 +1,7 @@
 """Which of several processes this is, the signal that ends it, the folder that is its own, the progress that it shows."""
 
 import fcntl
+import multiprocessing
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ SHOW_EVERY = 0.1
 ROOM_FOR_RATE = 80  # columns of a terminal
 SAME_WISH = 1.0  # seconds: `timeout` sends SIGTERM to its command and again to the group
 LOCK = ".lock"
+LOOK_EVERY = 1.0  # seconds
+at_work = threading.RLock()  # held while a job runs in this process
 _locked: set[Path] = set()  # folders that this process has to itself
 _on_screen: list[Progress] = []  # one bar at a time: of loops within loops, the first that takes a while
 
@@ -96,6 +99,22 @@ def end_by(number: int) -> None:
     """End this process as the signal does by itself."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+# A worker of joblib's whose command was killed waits for the next job for ever
+
+
+def end_with_parent() -> None:
+    """Watch, in a worker, the process that started it: where it is gone, the worker ends after the job that it has."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        while parent and os.getppid() == parent.pid:
+            time.sleep(LOOK_EVERY)
+        with at_work:
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 # One run in a folder

@@ -5,8 +5,7 @@ import os
 import signal
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -74,14 +73,14 @@ class RayLauncher(Launcher):
         setup_globals()
         ray = import_ray()
         task = Task(self.hydra_context, self.config, self.task_function, Singleton.get_state())
-        with connected(ray, self.connection):
-            remote, shared = ray.remote(run_task if self.shared_folder else run_elsewhere), ray.put(task)
-            waiting = {}
-            for number, overrides in enumerate(job_overrides):
-                sent = () if self.shared_folder else (packed(*self.inputs(overrides)),)
-                reference = remote.options(**self.options).remote(shared, initial_job_idx + number, list(overrides), *sent)
-                waiting[reference] = number
-            return self.collect(ray, waiting, job_overrides)
+        connect(ray, self.connection)
+        remote, shared = ray.remote(run_task if self.shared_folder else run_elsewhere), ray.put(task)
+        waiting = {}
+        for number, overrides in enumerate(job_overrides):
+            sent = () if self.shared_folder else (packed(*self.inputs(overrides)),)
+            reference = remote.options(**self.options).remote(shared, initial_job_idx + number, list(overrides), *sent)
+            waiting[reference] = number
+        return self.collect(ray, waiting, job_overrides)
 
     def collect(self, ray: Any, waiting: dict[Any, int], job_overrides: Sequence[Sequence[str]]) -> list[JobReturn]:
         """What the jobs return, as each is done."""
@@ -131,23 +130,21 @@ def import_ray() -> Any:
         raise ConfigError("hydra/launcher=ray: needs a package that is not installed; pip install ray.") from None
 
 
-@contextmanager
-def connected(ray: Any, connection: Mapping[str, Any]) -> Iterator[None]:
-    """A connection to the cluster, ended with the block unless somebody else made it; SIGTERM keeps its answer."""
-    ours, answer = not ray.is_initialized(), signal.getsignal(signal.SIGTERM)
-    if ours:
-        try:
-            ray.init(**{"logging_level": "warning", **connection})
-        except (ConnectionError, ValueError) as error:
-            address = connection["address"]
-            raise ConfigError(f"hydra.launcher.address={address}: no Ray cluster answers there ({error}).") from error
-        finally:
-            signal.signal(signal.SIGTERM, answer)
+def connect(ray: Any, connection: Mapping[str, Any]) -> None:
+    """Connect this process to the cluster, unless it is; SIGTERM keeps its answer.
+
+    Ray ends the connection with the process: the next batch of a search finds workers that have imported all they need.
+    """
+    if ray.is_initialized():
+        return
+    answer = signal.getsignal(signal.SIGTERM)
     try:
-        yield
+        ray.init(**{"logging_level": "warning", **connection})
+    except (ConnectionError, ValueError) as error:
+        address = connection["address"]
+        raise ConfigError(f"hydra.launcher.address={address}: no Ray cluster answers there ({error}).") from error
     finally:
-        if ours:
-            ray.shutdown()
+        signal.signal(signal.SIGTERM, answer)
 
 
 def folder_of(overrides: Sequence[str]) -> tuple[Path, str]:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, DamagedFile, DataError, InputError
 from headscope.files import read_json, write_json
-from headscope.processes import is_first_process, sole_run
+from headscope.processes import at_work, is_first_process, sole_run
 from headscope.runs.explain import STOPPED_BY, causes, explain
 from headscope.runs.resume import task_overrides
 from headscope.runs.sweeps.launch import FAILURE, JOBS
@@ -49,7 +49,7 @@ def recorded_job(
     if HydraConfig.get().launcher._target_.rpartition(".")[2] in SHARING_A_MACHINE and cfg.trainer.accelerator != "cpu":
         take_a_gpu(folder.parent)
     own_folder = sole_run(folder, wait_as=name)  # workers may outlive a command that was killed
-    with own_folder, announced_end(name) as end, (folder / output).open("w", encoding="utf-8") as stream:
+    with at_work, own_folder, announced_end(name) as end, (folder / output).open("w", encoding="utf-8") as stream:
         (folder / FAILURE).unlink(missing_ok=True)
         print(begins(), file=sys.stderr, flush=True)
         try:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,14 +12,14 @@ from omegaconf import DictConfig
 
 from headscope.errors import ConfigError, DamagedFile, InputError
 from headscope.files import read_json, write_json
-from headscope.processes import stop_if_told
+from headscope.processes import end_with_parent, stop_if_told
 from headscope.reports.terminal import quoted
 
 FAILURE = "failed.json"
 JOBS = "jobs.json"  # of all jobs of a sweep
 DEAD = ("BrokenProcessPool", "UncompletedJobError")  # what joblib and submitit say of a process that is gone
 DIED = "died"  # the kind of failure
-BY_SLURM, LOCAL = "SlurmLauncher", "LocalLauncher"
+BY_SLURM, BY_JOBLIB, LOCAL = "SlurmLauncher", "JoblibLauncher", "LocalLauncher"
 
 
 class LauncherFailed(InputError):
@@ -102,6 +103,8 @@ def launch(launcher: Launcher, jobs: Sequence[Launched], settings: DictConfig) -
     """Run the jobs; one whose process dies is recorded as failed, and the others are run again."""
     for job in jobs:
         (job.folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
+    if settings._target_.endswith(BY_JOBLIB):
+        end_workers_with_this()
     try:
         arguments = [[*job.arguments, *threads(settings, len(jobs))] for job in jobs]
         launcher.launch(arguments, initial_job_idx=jobs[0].number)
@@ -118,6 +121,13 @@ def launch(launcher: Launcher, jobs: Sequence[Launched], settings: DictConfig) -
         for job in jobs if len(jobs) > 1 else ():
             if not any((job.folder / name).is_file() for name in ("results.json", FAILURE)):
                 launch(launcher, [job], settings)  # where it is still running, the second waits and finds it done
+
+
+def end_workers_with_this() -> None:
+    """Let joblib's workers notice where this process is killed; Hydra's launcher leaves no other door to them."""
+    from joblib.parallel import LokyBackend, register_parallel_backend
+
+    register_parallel_backend("loky", partial(LokyBackend, initializer=end_with_parent))
 
 
 def record_death(job: Launched, reason: str) -> None:

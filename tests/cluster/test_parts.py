@@ -1,72 +1,29 @@
-"""Rows and tasks of real tables as jobs, killed half-way: nothing is redone, numbers are the same."""
+"""Rows, tasks and parts of real tables and an atlas as jobs, killed half-way: nothing is redone, numbers are the same."""
 
 import os
-import signal
-import time
-from contextlib import suppress
 
 import pytest
 
 from tests.cluster import pages
-from tests.commands import start, train
-from tests.runs.test_ddp import TABLES, difference
+from tests.cluster.parts import SETTINGS, finished, killed, machines, require_same, wait_for
+from tests.commands import train
 
-pytestmark = pytest.mark.slow
-SETTINGS = {
-    "clark_table3": TABLES["clark_table3"],
-    "kovaleva_table1": ("tasks=[rte,mrpc,sst2]", *TABLES["kovaleva_table1"][1:]),
-}
-ALL = ("clark_table3",)  # where jobs are killed too; else the process that waits for them, which they may outlive
-PATIENCE = 300  # seconds
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("surroundings")]
+ALL = (
+    "clark_table3",
+    "atlas",
+)  # where joblib's jobs are killed too; else the process that waits for them, which they outlive
 
 
-@pytest.fixture(scope="module", autouse=True)
-def surroundings(tmp_path_factory):
-    """One thread for every process, and stored maps for these tests alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        patch.setenv("HEADSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+@pytest.fixture
+def command_of(encoder):
+    """The command of a page, shortened, and its folder."""
 
+    def make(page, table, **names):
+        words = pages.arguments(pages.command(page, f"experiment={table}", **names))
+        return (*words, *SETTINGS[table], encoder), pages.folder(words)
 
-@pytest.fixture(scope="module")
-def serial(tmp_path_factory):
-    """The folder of a table that was run in one process, made once."""
-    made = {}
-
-    def run(table):
-        if table not in made:
-            made[table] = tmp_path_factory.mktemp("serial") / table
-            words = (f"experiment={table}", *SETTINGS[table], "figures=null")
-            status, _, errors = train(*words, f"run_dir={made[table]}")
-            assert status == 0, errors
-        return made[table]
-
-    return run
-
-
-def finished(folder):
-    """When each part was finished, by its folder."""
-    files = [file for file in folder.rglob("results.json") if file.parent != folder]
-    return {file.parent.relative_to(folder).as_posix(): file.stat().st_mtime_ns for file in files}
-
-
-def require_same(one, other):
-    assert finished(one).keys() == finished(other).keys() != set()
-    for part in (*finished(one), "."):
-        assert difference(one / part, other / part) < 1e-6, part
-
-
-def killed_half_way(command, folder, whom):
-    """Start a command and kill it as soon as one part is finished; its number, and what was."""
-    with start(*command, own_group=True) as process:
-        end = time.monotonic() + PATIENCE
-        while not finished(folder):
-            assert time.monotonic() < end and process.poll() is None, process.stderr.read()
-            time.sleep(0.02)
-        whom(process.pid, signal.SIGKILL)
-    assert not (folder / "results.json").exists()
-    return process.pid, finished(folder)
+    return make
 
 
 def require_the_rest_alone(command, folder, before, serial):
@@ -79,11 +36,53 @@ def require_the_rest_alone(command, folder, before, serial):
     require_same(serial, folder)
 
 
+def is_gone(group):
+    """Whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("table", SETTINGS)
-def test_what_joblib_had_finished_is_not_done_again(table, serial, tmp_path):
-    page = pages.arguments(pages.command("joblib", f"experiment={table}", OUTPUTS=f"{tmp_path}/"))
-    command, folder = (*page, *SETTINGS[table], "figures=null"), pages.folder(page)
-    group, before = killed_half_way(command, folder, os.killpg if table in ALL else os.kill)
-    require_the_rest_alone(command, folder, before, serial(table))
-    with suppress(ProcessLookupError):  # workers that have nobody left to work for
-        os.killpg(group, signal.SIGKILL)
+def test_what_joblib_had_finished_is_not_done_again(table, command_of, serial, tmp_path):
+    """Workers of a command that was killed end by themselves."""
+    command, folder = command_of("joblib", table, OUTPUTS=f"{tmp_path}/")
+    with killed(command, folder, os.killpg if table in ALL else os.kill) as (group, before):
+        require_the_rest_alone(command, folder, before, serial(table))
+        wait_for(lambda: is_gone(group))
+
+
+@pytest.mark.parametrize("table", [table for table in SETTINGS if table != "atlas"])
+def test_what_ray_had_finished_is_not_done_again(table, command_of, cluster, serial, tmp_path):
+    """Ray ends the jobs of a command that is gone."""
+    command, folder = command_of("ray", table, SHARED=tmp_path, ADDRESS=f"address={cluster.address}")
+    with killed(command, folder, os.kill) as (_, before):
+        require_the_rest_alone(command, folder, before, serial(table))
+
+
+def test_an_atlas_by_ray_loses_a_node_and_then_its_command(command_of, cluster, serial, tmp_path):
+    """What the dead node held runs again; what was finished when the command was killed does not."""
+    command, folder = command_of("ray", "atlas", SHARED=tmp_path, ADDRESS=f"address={cluster.address}")
+    lost = cluster.losing_second(folder, parts=1)
+    with killed(command, folder, os.kill, parts=2) as (_, before):
+        lost.thread.join()
+        ran = {part: machines(folder)[part] for part in before}
+        once, twice = sorted(ran.values(), key=len)
+        assert (twice[0], len(once), len(twice)) == (lost.node, 1, 2)
+        assert lost.node not in (*once, twice[1])
+        cluster.complete()
+        require_the_rest_alone(command, folder, before, serial("atlas"))
+    assert {part: machines(folder)[part] for part in before} == ran
+
+
+def test_a_sweep_by_joblib_finds_what_it_finds_one_by_one(tmp_path):
+    page = pages.arguments(pages.command("joblib", "-m", OUTPUTS=f"{tmp_path}/"))
+    short = ("data.limit=12", "trainer.max_epochs=1", "~figures")
+    alone = [word for word in page if not word.startswith(("hydra", "run_dir="))]
+    for words in ((*page, *short), (*alone, *short, f"run_dir={tmp_path / 'one'}")):
+        status, _, errors = train(*words)
+        assert status == 0, errors
+    assert finished(tmp_path / "one").keys() == {"0", "1", "2", "3"}
+    require_same(tmp_path / "one", pages.folder(page))

@@ -1,38 +1,22 @@
 """A Ray cluster of two nodes on this machine; one of them is killed while it works."""
 
 import json
-import time
-from threading import Thread
 
 import pytest
 
 from headscope.reports.results import finished_results
+from headscope.runs.cli import run_job
 from headscope.runs.ray_launcher import folder_of, packed, unpack
 from headscope.runs.sweeps.launch import in_folder
 from headscope.runs.sweeps.report import JobsFailed
-from tests.cluster import held_job
+from tests.cluster import pages
+from tests.cluster.held import OVERRIDE
+from tests.cluster.parts import machines, require_same
 from tests.runs.cheap_job import DIES, FAILS
 from tests.runs.conftest import sweep
 
-GRID = ("seed=0,1,2", "module.lr=0.1,0.01", "~figures")
-SEARCH = ("search=optuna", "module.lr=tag(log,interval(0.001,0.1))", "search.trials=6", "~figures")
-PATIENCE = 120  # seconds
-SMALL = {"object_store_memory": 80_000_000, "include_dashboard": False}
-
-
-@pytest.fixture
-def cluster(monkeypatch):
-    """Two nodes of one core each, and the address."""
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **SMALL})
-    cluster.second = cluster.add_node(num_cpus=1, object_store_memory=SMALL["object_store_memory"])
-    cluster.wait_for_nodes()
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
+SHORT = ("data.limit=12", "trainer.max_epochs=1", "~figures", OVERRIDE)
+run = run_job.__wrapped__  # without Hydra's door
 
 
 def on(cluster, *more):
@@ -47,48 +31,23 @@ def figures(folder):
     return [(row["overrides"], row["status"], row["val/uas"]) for row in rows(folder)]
 
 
-def machines(folder):
-    return [file.read_text().split() for file in sorted(folder.glob("*/machines"))]
-
-
-def kill_second(cluster, folder):
-    """Kill the second node while it holds a job and the first has finished two."""
-
-    def watch():
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            there = [one for one in machines(folder) if one[-1:] == [cluster.second.node_id]]
-            if there and len(list(folder.glob("*/results.json"))) >= 2:
-                break
-            time.sleep(0.05)
-        cluster.remove_node(cluster.second, allow_graceful=False)
-        (folder / held_job.HELD).unlink()
-
-    (folder / held_job.HELD).write_text(cluster.second.node_id)
-    thread = Thread(target=watch)
-    thread.start()
-    return thread
-
-
 @pytest.mark.slow
-def test_a_sweep_and_a_search_lose_a_node_and_no_job(cluster, tmp_path):
-    """Six jobs, of which the second node holds one when it is killed; then six suggestions of Optuna on what is left."""
-    for name in ("one", "two", "searched", "serial_search"):
-        (tmp_path / name).mkdir()
-    killer = kill_second(cluster, tmp_path / "two")
-    sweep(*GRID, *on(cluster), f"run_dir={tmp_path / 'two'}", task=held_job.main)
-    killer.join()
-    sweep(*GRID, f"run_dir={tmp_path / 'one'}")
-    assert figures(tmp_path / "two") == figures(tmp_path / "one")
-    assert len(figures(tmp_path / "two")) == 6
-    ran = machines(tmp_path / "two")
-    assert sorted(len(one) for one in ran) == [1, 1, 1, 1, 1, 2]  # what the dead node held ran again, and nothing else
-    again = next(one for one in ran if len(one) == 2)
-    assert again[0] == cluster.second.node_id != again[1]
-    assert all(finished_results(folder) for folder in (tmp_path / "two").glob("[0-9]"))
-    sweep(*SEARCH, *on(cluster), f"run_dir={tmp_path / 'searched'}")
-    sweep(*SEARCH, f"run_dir={tmp_path / 'serial_search'}")
-    assert figures(tmp_path / "searched") == figures(tmp_path / "serial_search")
+@pytest.mark.parametrize("part", ["seed=0,1,2", "search=optuna"])
+def test_a_sweep_and_a_search_lose_a_node_and_no_job(part, cluster, tmp_path):
+    """Six runs, of which the second node holds one when it is killed."""
+    words = pages.arguments(pages.command("ray", part, SHARED=tmp_path, ADDRESS=f"address={cluster.address}"))[1:]
+    there, here = pages.folder(words), tmp_path / "alone"
+    lost = cluster.losing_second(there, parts=1)
+    sweep(*words, *SHORT, task=run)
+    lost.thread.join()
+    ran = sorted(machines(there).values(), key=len)
+    assert [len(one) for one in ran] == [1, 1, 1, 1, 1, 2]  # what the dead node held ran again, and nothing else
+    assert ran[-1][0] == lost.node != ran[-1][1]
+    assert all(finished_results(folder) for folder in there.glob("[0-9]"))
+    sweep(*[word for word in words if not word.startswith(("hydra", "run_dir="))], *SHORT, f"run_dir={here}", task=run)
+    found = figures(here)
+    assert (len(found), {status for _, status, _ in found}, figures(there)) == (6, {"done"}, found)
+    require_same(here, there)
 
 
 @pytest.mark.slow

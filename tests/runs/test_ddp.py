@@ -25,6 +25,7 @@ from tests.commands import run as run_program
 from tests.conftest import TINY
 from tests.record import left_by
 from tests.runs.conftest import PROJECT, composed, train
+from tests.runs.signals_itself import SIGNAL
 from tests.runs.test_patterns import write_table
 from tests.runs.test_training import wait_for
 from tests.two_processes_agree import TOLERANCE, compare_all, distances
@@ -343,6 +344,21 @@ def test_an_interrupted_run_ends_all_processes_and_resumes_to_the_same_metrics(t
     assert status == 0, errors
     results = [json.loads((tmp_path / side / "results.json").read_text()) for side in ("one", "two")]
     assert largest(*(result["metrics"] for result in results)) < ROUNDING_OF_TRAINING
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes_to_the_same_metrics(tmp_path):
+    arguments = ("experiment=clark_probe_words", "trainer.max_epochs=4", "data.limit=24", "~figures")
+    arguments += ("callbacks.early_stopping=null", "+callbacks.signal._target_=tests.runs.signals_itself.SignalsItself")
+    run_here(tmp_path / "undisturbed", *arguments)
+    for first, then in (((), TWO_PROCESSES), (TWO_PROCESSES, ())):
+        folder = tmp_path / f"goes_on_{len(then)}"
+        status, _, errors = train(*arguments, *first, f"run_dir={folder}", **{SIGNAL: "self SIGTERM on_train_epoch_end 2"})
+        assert (status, (folder / "checkpoints" / "last.ckpt").is_file()) == (143, True), errors
+        status, _, errors = train(*arguments, *then, f"run_dir={folder}", "resume=true")
+        assert status == 0, errors
+        found = [json.loads((side / "results.json").read_text())["metrics"] for side in (tmp_path / "undisturbed", folder)]
+        assert largest(*found) < ROUNDING_OF_TRAINING
 
 
 @pytest.mark.slow
