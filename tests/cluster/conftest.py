@@ -1,9 +1,8 @@
 """What tests of many jobs share: a Ray cluster of two nodes on this machine, and the serial runs that all compare with."""
 
 import shutil
-import time
-from threading import Thread
-from types import SimpleNamespace
+from contextlib import contextmanager
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from tests.cluster.held import HELD
-from tests.cluster.parts import PATIENCE, SETTINGS, finished, machines
+from tests.cluster.parts import SETTINGS, finished, machines
 from tests.commands import train
 from tests.conftest import MINILM, TINY
 
@@ -38,24 +37,26 @@ class TwoNodes:
         node, self.second = self.second, None
         self.cluster.remove_node(node, allow_graceful=False)
 
+    @contextmanager
     def losing_second(self, folder, parts):
-        """Hold what the second node runs in a folder; once others have finished so many parts, kill the node."""
-        lost, name = SimpleNamespace(node=self.second.node_id, thread=None), folder / HELD
+        """What the second node runs in a folder is held in the block; once so many parts are finished the node is killed."""
+        node, over = self.second.node_id, Event()
         folder.mkdir(exist_ok=True)
-        name.write_text(lost.node)
+        (folder / HELD).write_text(node)
 
         def watch():
-            end = time.monotonic() + PATIENCE
-            while time.monotonic() < end and not (
-                [lost.node] in machines(folder).values() and len(finished(folder)) >= parts
-            ):
-                time.sleep(0.05)
-            self.kill_second()
-            name.unlink()
+            while not ([node] in machines(folder).values() and len(finished(folder)) >= parts):
+                if over.wait(0.05):
+                    return
+            self.kill_second()  # whose workers outlive it for a second, and stay held
 
-        lost.thread = Thread(target=watch)
-        lost.thread.start()
-        return lost
+        thread = Thread(target=watch)
+        thread.start()
+        try:
+            yield node
+        finally:
+            over.set()
+            thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        BertForMaskedLM(BertConfig(**TINY)).save_pretrained(folder)
+        BertForMaskedLM(BertConfig(**TINY | {"num_hidden_layers": 4})).save_pretrained(folder)  # a row of a table wants four
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(FrozenEncoder(MINILM).folder / file, folder)
     return f"encoder.name={folder}"

@@ -65,13 +65,11 @@ def test_what_ray_had_finished_is_not_done_again(table, command_of, cluster, ser
 def test_an_atlas_by_ray_loses_a_node_and_then_its_command(command_of, cluster, serial, tmp_path):
     """What the dead node held runs again; what was finished when the command was killed does not."""
     command, folder = command_of("ray", "atlas", SHARED=tmp_path, ADDRESS=f"address={cluster.address}")
-    lost = cluster.losing_second(folder, parts=1)
-    with killed(command, folder, os.kill, parts=2) as (_, before):
-        lost.thread.join()
+    with cluster.losing_second(folder, parts=1) as lost, killed(command, folder, os.kill, parts=2) as (_, before):
         ran = {part: machines(folder)[part] for part in before}
         once, twice = sorted(ran.values(), key=len)
-        assert (twice[0], len(once), len(twice)) == (lost.node, 1, 2)
-        assert lost.node not in (*once, twice[1])
+        assert (twice[0], len(once), len(twice)) == (lost, 1, 2)
+        assert lost not in (*once, twice[1])
         cluster.complete()
         require_the_rest_alone(command, folder, before, serial("atlas"))
     assert {part: machines(folder)[part] for part in before} == ran
