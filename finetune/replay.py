@@ -57,7 +57,8 @@ def _is_stack(base: PreTrainedModel, layers: Layers) -> bool:
             value: Any = lambda *_: attended.append(1)  # noqa: E731
             scope.callback(place.value.register_forward_hook(value).remove)
         if not places:
-            scope.callback(base.set_attn_implementation, base.config._attn_implementation)
+            before: Any = base.config._attn_implementation
+            scope.callback(base.set_attn_implementation, before)
             base.set_attn_implementation(IMPLEMENTATION)
             scope.enter_context(weights_changed_by(lambda weights, _: attended.append(1) or weights))
         base(**{name: tensor.to(base.device) for name, tensor in tiny_batch(base.config).items()})
