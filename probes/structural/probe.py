@@ -48,7 +48,7 @@ class StructuralProbe(Probe):
         sums = self.order.compute()
         self.log_dict({f"test/word_order_{name}": value.float() for name, value in structural_scores(sums).items()})
         order = [{f"word_order_{name}": row[name] for name in ("uuas", "spearman")} for row in length_table(sums)]
-        self.length_rows = [row | other for row, other in zip(self.length_rows, order, strict=True)]
+        self.length_rows = [{**row, **other} for row, other in zip(self.length_rows, order, strict=True)]
         self.order.reset()
 
     def findings(self) -> Findings:
