@@ -78,8 +78,9 @@ RUNS = {
     "kovaleva_patterns_task": Sample("patterns_by_layer", inside="kovaleva_patterns/mrpc_patterns"),
     "pande_sieves": Sample("roles_grid"),
     "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
-    "pattern_cnn": Sample("classifier"),
-    "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
+    "pattern_cnn": Sample("confusion"),
+    "pattern_fold": Sample("reliability", inside="pattern_cnn/0_CNN"),
+    "pattern_variants": Sample("transfer"),
     "compare": Sample("scatter", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
     "report": Sample(None, (f"runs=[{','.join(REPORTED)}]",), page="report.html"),
 }
