@@ -53,7 +53,7 @@ class Sample:
 RUNS = {
     "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",), page="atlas.html"),
     "clark_surface": Sample("surface_attention"),
-    "mlm_head": Sample(None),
+    "mlm_head": Sample("frequencies"),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
     "clark_relations": Sample("relation_heads", inside="atlas/relations"),
     "clark_coreference": Sample("coreference", inside="atlas/coreference"),
@@ -65,7 +65,7 @@ RUNS = {
     "clark_probe_distances": Sample("attachment", inside="clark_table3/clark_probe_distances"),
     "clark_probe_random": Sample("attachment", inside="clark_table3/clark_probe_random"),
     "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
-    "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
+    "structural_probe": Sample("structure", inside="clark_table3/structural_probe"),
     "structural_probe_layers": Sample("layers", ("layers=[2,4]",)),
     "kovaleva_table1": Sample("starts", ("tasks=[mrpc]",)),
     "kovaleva_glue": Sample("epochs", inside="atlas/fine_tuning"),
@@ -154,14 +154,13 @@ def keep(name: str, folder: Path) -> None:
 
 
 def shown(page: Path) -> Path:
-    """A picture of the top of a page, with the command as a reader would type it."""
+    """A picture of the top of a page."""
     program = browser()
     if program is None:
         raise RuntimeError(f"{page}: no browser is installed that could show it.")
-    copy, file = page.with_suffix(".shown.html"), page.with_suffix(".png")
-    copy.write_text(page.read_text(encoding="utf-8").replace(f"{PROJECT}/", ""), encoding="utf-8")
+    file = page.with_suffix(".png")
     options = [*QUIET, "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900", "--virtual-time-budget=5000"]
-    subprocess.run([program, *options, f"--screenshot={file}", copy.resolve().as_uri()], check=True, capture_output=True)
+    subprocess.run([program, *options, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
     return file
 
 
