@@ -2,8 +2,9 @@
 
 For encoders built like BERT the layers below the disabled one run once; a disabled head changes only its slice of the
 output projection; the heads of a layer are stacked along the batch; and the last layer runs only for the tokens that are
-read, which for a classifier is the first. Other models take one full pass per head. Beside it, the importance of heads by
-gradients (Michel et al. 2019), which one backward pass gives.
+read, which for a classifier is the first. Other models take one pass per head, which begins at the head's layer where the
+layers are a plain stack (`replay`) and is a full one elsewhere. Beside it, the importance of heads by gradients (Michel et
+al. 2019), which one backward pass gives.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from transformers import PreTrainedModel
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
 from headscope.data_modules.encoders.head_outputs import hooked_outputs_changed_by
 from headscope.finetune.head_mask import SEED, Head, disabled, heads_of_layers, of_another_input
+from headscope.finetune.replay import layer_outputs, layers_in_order, replayed
 
 LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 Inputs = Mapping[str, Tensor]
@@ -71,6 +73,13 @@ def is_fast(model: PreTrainedModel, readout: Readout = FIRST_TOKEN) -> bool:
     return config.model_type in LIKE_BERT and plain
 
 
+def path_of(model: PreTrainedModel, readout: Readout = FIRST_TOKEN) -> str:
+    """How much of a pass each head, or layer, costs, in words."""
+    if is_fast(model, readout):
+        return "fast"
+    return "from its layer on" if layers_in_order(model) else "one full pass each"
+
+
 def without_each_head(
     model: PreTrainedModel, inputs: Inputs, how: str, readout: Readout = FIRST_TOKEN
 ) -> Float[Tensor, "layer head batch output"]:
@@ -106,9 +115,12 @@ def without_layers(
 def _one_pass_each(
     model: PreTrainedModel, inputs: Inputs, how: str, sets: Sequence[Sequence[Head]], readout: Readout
 ) -> Float[Tensor, "set batch output"]:
+    layers = layers_in_order(model) or ()
+    outputs = layer_outputs(model, layers, inputs) if layers else ()
     rows = []
     for heads in sets:
-        with disabled(model, heads, how):
+        below = min((layer - 1 for layer, _ in heads), default=0) if layers else 0
+        with disabled(model, heads, how, replayed=below), replayed(layers[:below], outputs[:below]):
             rows.append(readout.of_logits(model(**inputs).logits))
     return torch.stack(rows)
 

@@ -21,7 +21,7 @@ from headscope.finetune.ablation import (
     FIRST_TOKEN,
     Readout,
     head_importance,
-    is_fast,
+    path_of,
     without_each_head,
     without_each_layer,
     without_layers,
@@ -258,11 +258,8 @@ class DisableSweep(pl.LightningModule):
             "n": self.found["examples"],
             "importance_rank_correlation": self._metrics().get("importance_rank_correlation"),
             "checkpoints": len(self.models),
-            "path": "fast" if all(map(self._is_fast, self._each())) else "one full pass each",
+            "path": " and ".join(sorted({path_of(model, self.readout) for model in self._each()})),
         }
-
-    def _is_fast(self, model: PreTrainedModel) -> bool:
-        return is_fast(model, self.readout)
 
     def _name(self, index: int) -> str:
         if self.sets:

@@ -28,15 +28,15 @@ Head = tuple[int, int]  # layer and head, from 1
 
 @contextmanager
 def disabled(
-    model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = "uniform", seed: int = SEED
+    model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str = "uniform", seed: int = SEED, replayed: int = 0
 ) -> Iterator[None]:
-    """Disable heads, given as (layer, head) from 1, while in scope.
+    """Disable heads, given as (layer, head) from 1, while in scope; `replayed` is how many layers, from below, do not run.
 
     uniform: the same weight on each token that the query may look at; zero: no attention at all, so that the head adds
     nothing; mean: every query gets the mean of what the head brings to the queries that it may look at, which are all real
     ones unless the model is causal; resample: what the head brings in another input of the batch, chosen by the seed.
     """
-    mask = HeadMask(model, heads, how, seed)
+    mask = HeadMask(model, heads, how, seed, replayed)
     if not model._supports_attention_backend:
         require_whole(model, how)
         with hooked_outputs_changed_by(model, {layer: partial(mask.outputs, layer) for layer in mask.layers}):
@@ -61,18 +61,20 @@ def disabled(
 class HeadMask:
     """Counts the layers of one model as they run and replaces the rows of the disabled heads, or what they bring."""
 
-    def __init__(self, model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str, seed: int = SEED) -> None:
+    def __init__(
+        self, model: PreTrainedModel, heads: Iterable[Sequence[int]], how: str, seed: int = SEED, replayed: int = 0
+    ) -> None:
         require_choice("how", how, WAYS)
         chosen = require_heads(heads, model.config.num_hidden_layers, model.config.num_attention_heads)
         self.chosen = torch.zeros(model.config.num_hidden_layers, model.config.num_attention_heads, dtype=torch.bool)
         for layer, head in chosen:
             self.chosen[layer - 1, head - 1] = True
         self.layers = {layer - 1 for layer, _ in chosen}
-        self.how, self.seed, self.layer = how, seed, None
+        self.how, self.seed, self.replayed, self.layer = how, seed, replayed, None
         self.kind = model.config.model_type
 
     def start(self, *_: object) -> None:
-        self.layer = -1
+        self.layer = self.replayed - 1
 
     def stop(self, *_: object) -> None:
         self.layer = None

@@ -7,18 +7,63 @@ import pytorch_lightning as pl
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torchmetrics import SumMetric
+from torchmetrics import MeanMetric, Metric
 from transformers import AutoModelForMaskedLM, PreTrainedModel, get_linear_schedule_with_warmup
 from transformers.modeling_outputs import BaseModelOutput
 
-from headscope.contracts import EncoderSpec, Facts, Findings
+from headscope.contracts import EncoderSpec, Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.data_modules.encoders.models import ModelFiles
 from headscope.errors import ConfigError, InputError, given
 from headscope.finetune.classifier_model import require_number
 
 WARMUP = 0.1
-PARTS = ("loss", "right", "unigram_loss", "unigram_right", "tokens")
+PARTS = {
+    "loss": 1,
+    "accuracy": 100,
+    "unigram_loss": 1,
+    "unigram_accuracy": 100,
+}  # what is counted of each token, in which unit
+MOST = (0, 9, 99, 999)  # times that a word of each band, but the last, is in the training text
+BANDS = ("never", "1–9", "10–99", "100–999", "1,000+")
+
+
+class FrequencySums(Metric):
+    """Sums over masked tokens, apart by how often the masked word is in the training text."""
+
+    full_state_update = False
+    sums: Tensor
+    tokens: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("sums", torch.zeros(len(PARTS), len(BANDS), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("tokens", torch.zeros(len(BANDS), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, parts: Float[Tensor, "part asked"], seen: Float[Tensor, "asked"]) -> None:
+        """Add what is counted of each token, whose word was seen so many times."""
+        band = torch.bucketize(seen, torch.tensor(MOST, dtype=seen.dtype, device=seen.device))
+        self.sums.index_add_(1, band, parts.double())
+        self.tokens.index_add_(0, band, torch.ones_like(seen, dtype=torch.float64))
+
+    def compute(self) -> Float[Tensor, "part_and_tokens band"]:
+        """The sums, and below them the tokens."""
+        return torch.cat([self.sums, self.tokens[None]])
+
+
+def token_means(sums: Float[Tensor, "part_and_tokens *band"]) -> dict[str, Tensor]:
+    """The mean of each part over tokens: losses in nats, accuracies in percent."""
+    return {name: unit * total / sums[-1].clamp(min=1) for (name, unit), total in zip(PARTS.items(), sums, strict=False)}
+
+
+def frequency_table(sums: Float[Tensor, "part_and_tokens band"]) -> list[Row]:
+    """The means of the words of each frequency that were masked."""
+    means = {name: values.tolist() for name, values in token_means(sums).items()}
+    rows = [
+        {"times": band, **{name: values[at] for name, values in means.items()}, "n": int(sums[-1, at])}
+        for at, band in enumerate(BANDS)
+    ]
+    return [row for row in rows if row["n"]]
 
 
 class MaskedHead(pl.LightningModule):
@@ -39,7 +84,9 @@ class MaskedHead(pl.LightningModule):
         self.counts: Tensor
         self.register_buffer("counts", torch.zeros(words))  # of the training tokens
         self.kept: dict[tuple[str, int], Tensor] = {}  # the states of an input's masked tokens, by its part and index there
-        self.sums = nn.ModuleDict({name: SumMetric() for name in PARTS})
+        self.sums, self.training_loss = FrequencySums(), MeanMetric()
+        self.by_epoch: list[dict[str, float]] = []  # losses after each epoch
+        self.frequency_rows: list[Row] = []
 
     def on_fit_start(self) -> None:
         split = cast(Any, self.trainer).datamodule.read_splits()["train"]
@@ -77,7 +124,9 @@ class MaskedHead(pl.LightningModule):
         labels = asked_words(batch)
         logits = head_logits(self.model, self._kept_states(batch, "train"))
         count = torch.tensor(len(labels), device=labels.device)
-        loss = mean_of_all(nn.functional.cross_entropy(logits, labels, reduction="sum"), count)
+        total = nn.functional.cross_entropy(logits, labels, reduction="sum")
+        self.training_loss.update(total.detach() / count.clamp(min=1), count)
+        loss = mean_of_all(total, count)
         self.log("train/loss", loss, on_step=False, on_epoch=True, sync_dist=True, batch_size=batch.size)
         return loss
 
@@ -93,36 +142,48 @@ class MaskedHead(pl.LightningModule):
         labels, logits = asked_words(batch), head_logits(self.model, states)
         chances = self.unigram_log_chances()
         found = {
-            "loss": nn.functional.cross_entropy(logits, labels, reduction="sum"),
-            "right": (logits.argmax(-1) == labels).sum(),
-            "unigram_loss": -chances[labels].sum(),
-            "unigram_right": (labels == chances.argmax()).sum(),
-            "tokens": torch.tensor(len(labels)),
+            "loss": nn.functional.cross_entropy(logits, labels, reduction="none"),
+            "accuracy": logits.argmax(-1) == labels,
+            "unigram_loss": -chances[labels],
+            "unigram_accuracy": labels == chances.argmax(),
         }
-        for name, value in found.items():
-            cast(SumMetric, self.sums[name]).update(value)
+        self.sums.update(torch.stack([found[name].double() for name in PARTS]), self.counts[labels])
 
     def unigram_log_chances(self) -> Float[Tensor, "word"]:
         """How likely each word is by its count in the training text, to which one is added."""
         return torch.log((self.counts + 1) / (self.counts + 1).sum())
 
     def on_validation_epoch_end(self) -> None:
-        self._log("val")
+        scores = self._log("val")
+        if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            losses = {"training": float(self.training_loss.compute()), "validation": scores["loss"]}
+            losses["frequencies alone"] = scores["unigram_loss"]
+            self.by_epoch = [*self.by_epoch[: self.current_epoch], losses]
+            self.training_loss.reset()
 
     def on_test_epoch_end(self) -> None:
         self._log("test")
 
-    def _log(self, part: str) -> None:
-        sums = {name: float(cast(SumMetric, metric).compute()) for name, metric in self.sums.items()}
-        tokens = max(sums.pop("tokens"), 1)
-        names = {"loss": "loss", "right": "accuracy", "unigram_loss": "unigram_loss", "unigram_right": "unigram_accuracy"}
-        scale = {"right": 100, "unigram_right": 100}
-        self.log_dict({f"{part}/{names[key]}": scale.get(key, 1) * total / tokens for key, total in sums.items()})
-        for metric in self.sums.values():
-            cast(SumMetric, metric).reset()
+    def _log(self, part: str) -> dict[str, float]:
+        sums = self.sums.compute()
+        self.frequency_rows = frequency_table(sums)
+        scores = {name: float(mean) for name, mean in token_means(sums.sum(1)).items()}
+        self.log_dict({f"{part}/{name}": mean for name, mean in scores.items()})
+        self.sums.reset()
+        return scores
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["by_epoch"] = self.by_epoch
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        # The best epoch, loaded for the test, knows less than the last.
+        self.by_epoch = max(self.by_epoch, checkpoint.get("by_epoch", []), key=len)
 
     def findings(self) -> Findings:
-        return Findings()
+        """The losses of each epoch, and the scores by how often a word is in the training text."""
+        epochs = [{"epoch": epoch, **losses} for epoch, losses in enumerate(self.by_epoch, start=1)]
+        tables = {"epochs": epochs, "frequencies": self.frequency_rows}
+        return Findings(tables={name: rows for name, rows in tables.items() if rows})
 
     def configure_optimizers(self) -> dict[str, Any]:
         learnt = [parameter for parameter in self.model.parameters() if parameter.requires_grad]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headscope.contracts import Row, RunResults
+from headscope.contracts import Provenance, Row, RunResults
 from headscope.reports.evidence import is_sample, sample_notes
 
 NOT_RECORDED = "not recorded"
@@ -21,6 +21,8 @@ HYPERPARAMETERS = ("module", "trainer", "callbacks")
 # Keys of these that say how a run is built or shown, and nothing of what it learns.
 NOT_LEARNT = ("_target_", "_partial_", "_convert_", "enable_", "log_every", "logger", "num_sanity", "dirpath", "filename")
 RANGE = re.compile(r"^(?:\w+\()+|,")  # a value that stands for several
+# Where the program lies, before its name; the folder of ours may have blanks in its name.
+FOLDER = re.compile(r"^(?:/.*?/(?=(?:train\.py|headscope)(?:\s|$))|\S*/)")
 MINUTE, HOUR = 60, 3600
 
 
@@ -65,7 +67,12 @@ def infrastructure(results: RunResults) -> Iterator[tuple[str, str]]:
     git = known.git
     changed = ", with changes that are not in it" if git and git.get("changed") else ""
     yield "code", f"commit {git['commit'][:DIGITS]}{changed}" if git else "an installed package, no checkout"
-    yield "command", known.command
+    yield "command", command_of(known)
+
+
+def command_of(known: Provenance) -> str:
+    """The command without the folder of the program, which is another one on the reader's machine."""
+    return FOLDER.sub("", known.command)
 
 
 def model(results: RunResults) -> Iterator[tuple[str, str]]:

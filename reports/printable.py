@@ -2,13 +2,14 @@
 
 import base64
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headscope.contracts import Row, RunResults
-from headscope.reports.checklist import NOT_RECORDED, checklist
-from headscope.reports.terminal import apart, caption, column_texts, readable
+from headscope.reports.checklist import NOT_RECORDED, checklist, command_of
+from headscope.reports.terminal import LONGEST_WORD, apart, caption, column_texts, readable
 
 LONGEST_TABLE = 60  # rows; what is left of a longer one is in results.json
 STYLE = """
@@ -17,31 +18,36 @@ STYLE = """
 body { font: 10.5pt/1.45 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; color: #15202b;
   max-width: 182mm; margin: 0 auto; padding: 0 4mm; background: #fff; }
 h1 { font-size: 20pt; margin: 8mm 0 1mm; }
-h2 { font-size: 14pt; margin: 10mm 0 2mm; padding-top: 3mm; border-top: 0.5mm solid #0b5fb0; }
-h3 { font-size: 11pt; margin: 6mm 0 1mm; }
+h2 { font-size: 14pt; margin: 8mm 0 2mm; padding-top: 3mm; border-top: 0.5mm solid #0b5fb0; }
+h3 { font-size: 11pt; margin: 5mm 0 1mm; }
 h2, h3, caption { break-after: avoid; }
 p { margin: 1mm 0; }
 .muted, caption { color: #566373; }
+.muted { font-size: 9.5pt; }
 nav ul { padding-left: 5mm; }
 a { color: #0b5fb0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 8.5pt; margin: 2mm 0; max-width: 100%; }
 caption { text-align: left; padding-bottom: 1mm; }
-th, td { padding: 0.6mm 2mm; text-align: left; vertical-align: top; border-bottom: 0.2mm solid #d8dee6;
-  overflow-wrap: anywhere; }
+th, td { padding: 0.6mm 2mm; text-align: left; vertical-align: top; border-bottom: 0.2mm solid #d8dee6; }
+.whole { white-space: nowrap; }
+.long { overflow-wrap: anywhere; }
 thead { display: table-header-group; }
-thead th { border-bottom: 0.4mm solid #8a94a0; white-space: nowrap; overflow-wrap: normal; }
+thead th { border-bottom: 0.4mm solid #8a94a0; white-space: nowrap; }
 tr, figure { break-inside: avoid; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .checklist { table-layout: fixed; width: 100%; }
-.checklist th:first-child { width: 48mm; font-weight: normal; }
+.checklist .items { width: 48mm; }
+.checklist th { font-weight: normal; }
 .group th { background: #e6effa; font-weight: 600; }
 .missing { color: #b3460b; }
-figure { margin: 4mm 0; }
+.figures { orphans: 1; widows: 1; }
+figure { margin: 2mm 0; display: inline-block; vertical-align: top; max-width: 100%; }
 figure img { max-width: 100%; height: auto; }
 code { font-size: 8.5pt; overflow-wrap: anywhere; }
-@media print { h2.run { break-before: page; } .wide { overflow: visible; } }
-@media screen and (max-width: 40rem) { .checklist th:first-child { width: 34%; } }
+@media print { body { padding: 0; } h1 { margin-top: 0; } h2.run ~ h2.run { break-before: page; }
+  .wide { overflow: visible; } }
+@media screen and (max-width: 40rem) { .checklist .items { width: 34%; } }
 @media screen and (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
   body { color: #e3e8ee; background: #14181d; }
@@ -103,9 +109,9 @@ def section(run: PrintedRun, name: str) -> str:
     figures = "".join(map(figure, run.figures))
     return (
         f'<h2 class="run" id="{name}">{text(run.label)}{experiment(run)}</h2>'
-        f"<p><code>{text(results.provenance.command)}</code></p>{lines}"
+        f"<p><code>{text(command_of(results.provenance))}</code></p>{lines}"
         + "".join(tables(results))
-        + (f"<h3>Figures</h3>{figures}" if figures else "")
+        + (f'<h3>Figures</h3><div class="figures">{figures}</div>' if figures else "")
         + f"<h3>Reproducibility checklist</h3>{checklist_table(checklist(results))}"
     )
 
@@ -145,7 +151,7 @@ def table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
     kinds = {column: "" if any(isinstance(row.get(column), str) for row in rows) else ' class="number"' for column in filled}
     head = "".join(f'<th scope="col"{kinds[column]}>{text(column.replace("_", " "))}</th>' for column in filled)
     body = "".join(
-        "<tr>" + "".join(f"<td{kinds[column]}>{text(cells[column][index])}</td>" for column in filled) + "</tr>"
+        "<tr>" + "".join(f"<td{kinds[column]}>{words(cells[column][index])}</td>" for column in filled) + "</tr>"
         for index in range(len(rows))
     )
     return f"<table><caption>{text(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -166,8 +172,21 @@ def checklist_table(rows: Sequence[Row]) -> str:
             group = row["group"]
             parts.append(f'<tr class="group"><th scope="colgroup" colspan="2">{text(group.capitalize())}</th></tr>')
         missing = ' class="missing"' if row["value"] == NOT_RECORDED else ""
-        parts.append(f'<tr><th scope="row">{text(row["item"])}</th><td{missing}>{text(row["value"])}</td></tr>')
-    return f'<table class="checklist"><tbody>{"".join(parts)}</tbody></table>'
+        parts.append(f'<tr><th scope="row">{words(row["item"])}</th><td{missing}>{words(row["value"])}</td></tr>')
+    # The first row spans both columns, so that a width of its cells would say nothing.
+    columns = '<colgroup><col class="items"><col></colgroup>'
+    return f'<table class="checklist">{columns}<tbody>{"".join(parts)}</tbody></table>'
+
+
+def words(value: object) -> str:
+    """Text as HTML in which a long word may break anywhere, and a short one nowhere, not at its hyphen either."""
+
+    def kept(word: re.Match[str]) -> str:
+        if len(word[0]) > LONGEST_WORD:
+            return f'<span class="long">{text(word[0])}</span>'
+        return f'<span class="whole">{text(word[0])}</span>' if "-" in word[0] else text(word[0])
+
+    return re.sub(r"\S+", kept, str(value))
 
 
 def text(value: object) -> str:

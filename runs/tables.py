@@ -138,11 +138,19 @@ def source_of(parts: Sequence[ChildRun], same_inputs: bool = False) -> Source:
     source = replace(last.as_source(), data=data, examples=examples)
     provenances = [part.results.provenance for part in parts]
     if len({str(one.encoder.get("name")) for one in provenances}) > 1:
-        source = replace(source, encoder={**in_common([one.encoder for one in provenances]), "name": ONE_EACH})
+        models = [one.encoder for one in provenances]
+        source = replace(source, encoder={**in_common(models), "name": name_of_all(parts, models)})
     if len({str((one.tuned_encoder or {}).get("name")) for one in provenances}) > 1:
         models = [one.tuned_encoder or {} for one in provenances]
-        source = replace(source, tuned_encoder={**in_common(models), "name": ONE_EACH})
+        source = replace(source, tuned_encoder={**in_common(models), "name": name_of_all(parts, models)})
     return source
+
+
+def name_of_all(parts: Sequence[ChildRun], models: Sequence[Mapping[str, Any]]) -> str:
+    """What runs of different models are of: one model of each task, or the models by name."""
+    if any(isinstance(part.value, str) for part in parts):
+        return ONE_EACH
+    return ", ".join(dict.fromkeys(name for model in models for name in str(model.get("name")).split(", ")))
 
 
 def in_common(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

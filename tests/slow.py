@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-LIMIT = 2.5
+LIMIT = 2
 LIST = Path(__file__).with_name("slow.txt")
 # Not `setup`: what several tests share would only be made for the next of them.
 TIMED = re.compile(r"(\d+\.\d+)s call +(tests/.*\S)")

@@ -31,7 +31,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ASKED_FOR = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=[\"']?([^\"'\s>]+)")
 WITHOUT_FORMULA = ("report",)  # which computes nothing
 # Experiments whose run on the sample is not kept yet: `python -m docs.generate.samples FOLDER NAME`.
-NOT_KEPT = {"pattern_cnn", "pattern_variants"}
+NOT_KEPT: set[str] = set()
 SECTIONS = ("What it computes", "Command", "Output", "Figure", "Published", "What differs")
 WRITTEN = ("What it computes", "Command", "What differs")
 

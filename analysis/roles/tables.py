@@ -44,7 +44,8 @@ def metrics(tested: Tested) -> dict[str, float]:
     p_values = p_values[np.isfinite(p_values)]
     found["share_none"] = float(100 * (~coarse.any(0)).mean())
     found["mean_score"] = float(everything.mean()) if everything.size else float("nan")
-    found["p_between"] = float(100 * ((p_values > 0.05) & (p_values < 0.95)).mean()) if p_values.size else float("nan")
+    between = (p_values > 0.05) & (p_values < 0.95)
+    found["p_values_between_5_and_95_percent"] = float(100 * between.mean()) if p_values.size else float("nan")
     if {"local", "syntactic"} <= set(tested.names):
         local, syntactic = tested.rows_of(["local", "syntactic"])
         both = tested.assigned[local] & tested.assigned[syntactic]

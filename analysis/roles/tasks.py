@@ -11,9 +11,9 @@ from headscope.published import figures_of, why_not_beside
 
 # What the summary says of each task, over the four coarse roles unless the name says that it is of the fine ones.
 METRICS = (
-    "share_delimiter", "share_local", "share_syntactic", "share_block", "share_none", "mean_score", "p_between",
-    "syntactic_that_are_local", "local_syntactic_spearman", "above_tau_that_fail", "fine_above_tau_that_fail",
-    "share_of_several_fine_roles", "delimiter_heads", "delimiter_only_in_last_three_layers",
+    "share_delimiter", "share_local", "share_syntactic", "share_block", "share_none", "mean_score",
+    "p_values_between_5_and_95_percent", "syntactic_that_are_local", "local_syntactic_spearman", "above_tau_that_fail",
+    "fine_above_tau_that_fail", "share_of_several_fine_roles", "delimiter_heads", "delimiter_only_in_last_three_layers",
 )  # fmt: skip
 TABLES = ("roles", "by_layer", "overlap", "fine_overlap", "failed_pairs", "before_after", "change_by_third", "tau_curve")
 SPEARMAN = "local_syntactic_spearman"

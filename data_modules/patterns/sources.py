@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
 
@@ -134,9 +134,14 @@ class ComputedSource(MapSource):
         return [MapExample(*computed[row.map], CLASSES.index(row.label), row.map) for row in self.rows]
 
 
+@cache
+def _packaged_rows() -> list[VotedMap]:
+    return read_votes(PACKAGED)
+
+
 def packaged_maps(names: set[MapName]) -> dict[MapName, StoredMap]:
     """The maps of the packaged set where all of these are of it, as the labelling page shows them; else none."""
-    rows = read_votes(PACKAGED)
+    rows = _packaged_rows()
     if not names <= {row.map for row in rows}:
         return {}
     return {row.map: one for row, one in zip(rows, stored_maps(PACKAGED.with_name(MAPS_FILE)), strict=True)}

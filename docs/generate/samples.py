@@ -53,7 +53,7 @@ class Sample:
 RUNS = {
     "atlas": Sample(None, ("sentences=['The cat that chased the mice sleeps on the mat.']",), page="atlas.html"),
     "clark_surface": Sample("surface_attention"),
-    "mlm_head": Sample(None),
+    "mlm_head": Sample("frequencies"),
     "clark_gradients": Sample("gradients", (f"encoder.name={MLM}",)),
     "clark_relations": Sample("relation_heads", inside="atlas/relations"),
     "clark_coreference": Sample("coreference", inside="atlas/coreference"),
@@ -65,7 +65,7 @@ RUNS = {
     "clark_probe_distances": Sample("attachment", inside="clark_table3/clark_probe_distances"),
     "clark_probe_random": Sample("attachment", inside="clark_table3/clark_probe_random"),
     "clark_probe_right_branching": Sample("attachment", inside="clark_table3/clark_probe_right_branching"),
-    "structural_probe": Sample("attachment", inside="clark_table3/structural_probe"),
+    "structural_probe": Sample("structure", inside="clark_table3/structural_probe"),
     "structural_probe_layers": Sample("layers", ("layers=[2,4]",)),
     "kovaleva_table1": Sample("starts", ("tasks=[mrpc]",)),
     "kovaleva_glue": Sample("epochs", inside="atlas/fine_tuning"),
@@ -78,8 +78,9 @@ RUNS = {
     "kovaleva_patterns_task": Sample("patterns_by_layer", inside="kovaleva_patterns/mrpc_patterns"),
     "pande_sieves": Sample("roles_grid"),
     "disable_heads_lm": Sample("disabled", (f"encoder.name={MLM}", "data.limit=20")),
-    "pattern_cnn": Sample("classifier"),
-    "pattern_fold": Sample("classifier", inside="pattern_cnn/0_CNN"),
+    "pattern_cnn": Sample("confusion"),
+    "pattern_fold": Sample("reliability", inside="pattern_cnn/0_CNN"),
+    "pattern_variants": Sample("transfer"),
     "compare": Sample("scatter", ("runs=[outputs/kovaleva_drift,outputs/other]",)),
     "report": Sample(None, (f"runs=[{','.join(REPORTED)}]",), page="report.html"),
 }
@@ -153,14 +154,13 @@ def keep(name: str, folder: Path) -> None:
 
 
 def shown(page: Path) -> Path:
-    """A picture of the top of a page, with the command as a reader would type it."""
+    """A picture of the top of a page."""
     program = browser()
     if program is None:
         raise RuntimeError(f"{page}: no browser is installed that could show it.")
-    copy, file = page.with_suffix(".shown.html"), page.with_suffix(".png")
-    copy.write_text(page.read_text(encoding="utf-8").replace(f"{PROJECT}/", ""), encoding="utf-8")
+    file = page.with_suffix(".png")
     options = [*QUIET, "--no-sandbox", "--hide-scrollbars", "--window-size=1280,900", "--virtual-time-budget=5000"]
-    subprocess.run([program, *options, f"--screenshot={file}", copy.resolve().as_uri()], check=True, capture_output=True)
+    subprocess.run([program, *options, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
     return file
 
 

@@ -29,6 +29,7 @@ from headscope.errors import require_figure_width
 from headscope.files import write_atomically
 from headscope.layout import Layout
 from headscope.reports.evidence import inputs, is_sample, sample_notes
+from headscope.reports.figures.fonts import families
 from headscope.reports.figures.uncertainty import pale, uncertainty
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
@@ -77,14 +78,13 @@ def written(draw: Callable[..., Iterator[tuple[str, Sheet]]]) -> Callable[..., N
 
 def house_style() -> Any:
     """The context in which figures are made and saved; what the user set for figures of his own has no part in it."""
-    return style.context(["default", cast(Any, STYLE)])
+    return style.context(["default", cast(Any, STYLE | {"font.family": families()})])
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write both formats, each whole or not at all.
 
-    The canvases are asked themselves: `savefig` would draw the figure once more for each format, to find a layout that is
-    found already.
+    The canvases are asked themselves: `savefig` would draw the figure once more for each format, to find the layout again.
     """
     if engine := figure.get_layout_engine():
         engine.execute(figure)

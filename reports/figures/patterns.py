@@ -105,7 +105,7 @@ def transfer(results: RunResults, rows: Sequence[Row]) -> Sheet:
         for name in list(PATTERNS)[:-1]:
             if classes.get(name) is not None:
                 axes.scatter(classes[name], place, 16, color=PATTERNS[name], zorder=3)
-        axes.text(0.01, place, f"{f1 or 0:.2f}", va="center", fontsize=SMALL)
+        axes.text(0.03, place, f"{f1 or 0:.2f}", va="center", fontsize=SMALL)  # right of a class at 0
     axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
     axes.invert_yaxis()
     axes.set(xlabel="F1", xlim=(0, 1))

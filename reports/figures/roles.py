@@ -53,7 +53,8 @@ def role_figures(results: RunResults, heads: Sequence[Row]) -> Iterator[tuple[st
 def distributions(results: RunResults, tau: float) -> Sheet:
     """The distribution of all scores with its mean and tau, one head's scores, and the p-values (Figures 2 and 3)."""
     wide = page_width(results) >= 2 * COLUMN - 1
-    title = f"Sieve scores of the four coarse roles and their tests{state(results.tables['by_layer'])}"
+    what = "How the sieve scores for the four coarse roles are spread, and the p-values of their tests"
+    title = f"{what}{state(results.tables['by_layer'])}"
     drawn = sheet(results, title, 183, 58 if wide else 150)
     left, middle, right = drawn.body.subplots(*((1, 3) if wide else (3, 1)))
     points, own, bars = (results.tables[name] for name in ("score_quantiles", "head_histogram", "p_histogram"))

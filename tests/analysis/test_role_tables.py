@@ -96,7 +96,7 @@ def test_every_metric_counts_coarse_and_fine_roles_apart(found, model):
     every = np.concatenate([sample for role in COARSE for sample in samples(metric, model, role)])
     assert of["mean_score"] == pytest.approx(every.mean())
     p_values = [looped_p(sample) for role in COARSE for sample in samples(metric, model, role)]
-    assert of["p_between"] == pytest.approx(100 * np.mean([0.05 < p < 0.95 for p in p_values]))
+    assert of["p_values_between_5_and_95_percent"] == pytest.approx(100 * np.mean([0.05 < p < 0.95 for p in p_values]))
     syntactic = [roles for roles in given if "syntactic" in roles]
     share = 100 * sum("local" in roles for roles in syntactic) / len(syntactic) if syntactic else np.nan
     assert of["syntactic_that_are_local"] == pytest.approx(share, nan_ok=True)

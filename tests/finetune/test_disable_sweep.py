@@ -133,7 +133,7 @@ def test_several_checkpoints_are_averaged(tuned, tmp_path):
 def test_another_architecture_takes_the_generic_path_and_says_so(tuned, tmp_path):
     data = tuned(arch="distilbert", limit=4)
     found = findings_of(DisableSweep(data.facts(), str(tmp_path / "sweep"), replicates=20, importance=False), data)
-    assert found.tables["sweep"][0]["path"] == "one full pass each"
+    assert found.tables["sweep"][0]["path"] == "from its layer on"
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tuned, random_encoder, tmp_path, monkeypatch):

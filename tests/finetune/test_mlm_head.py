@@ -12,7 +12,7 @@ from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.language import LanguageDataModule
 from headscope.errors import ConfigError, InputError
 from headscope.finetune.glue_classifier import SaveModel
-from headscope.finetune.mlm_head import MaskedHead, head_logits, load_without_head
+from headscope.finetune.mlm_head import BANDS, MaskedHead, head_logits, load_without_head
 
 
 @pytest.fixture
@@ -36,12 +36,13 @@ def trained(data, epochs, callbacks=(), lr=5e-3):
 def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_are_its_own(text, tmp_path):
     data = text()
     before = {name: weights.clone() for name, weights in data.encoder.load().model.state_dict().items()}
-    _, scores = trained(data, 2, [SaveModel(str(tmp_path / "model"))])
+    module, scores = trained(data, 2, [SaveModel(str(tmp_path / "model"))])
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / "model").eval()
     after = model.bert.state_dict()
     assert all(torch.equal(weights, after[name]) for name, weights in before.items() if name in after)
     assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
     splits, total, right, count, lost, common = data.read_splits(), 0.0, 0, 0, 0.0, 0
+    bands = {}
     seen = Counter()
     for item in splits["train"].items:
         for token, label in zip(item.input_ids.tolist(), item.model_inputs["labels"].tolist(), strict=True):
@@ -60,9 +61,17 @@ def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_ar
                 )
                 lost -= math.log((seen[label] + 1) / (sum(seen.values()) + words))
                 common += label == most
+                # Bands of ten times as many, by the digits of the count.
+                bands.setdefault(len(str(seen[label])) if seen[label] else 0, []).append(float(-logits[place, label]))
     expected = {"loss": total / count, "accuracy": 100 * right / count, "unigram_loss": lost / count}
     expected["unigram_accuracy"] = 100 * common / count
     assert {f"test/{name}": value for name, value in expected.items()} == pytest.approx(scores, rel=1e-4)
+    rows = module.findings().tables["frequencies"]
+    assert [(row["times"], row["n"]) for row in rows] == [(BANDS[band], len(bands[band])) for band in sorted(bands)]
+    assert [row["loss"] for row in rows] == pytest.approx(
+        [sum(bands[band]) / len(bands[band]) for band in sorted(bands)], rel=1e-4
+    )
+    assert sum(row["n"] * row["unigram_loss"] for row in rows) == pytest.approx(lost, rel=1e-4)
 
 
 @pytest.mark.slow
@@ -82,6 +91,26 @@ def test_a_head_begins_with_the_frequencies_of_the_words(text):
         for word, label in zip(item.input_ids.tolist(), item.model_inputs["labels"].tolist(), strict=True):
             counts[word if label == IGNORE else label] += 1
     torch.testing.assert_close(module.model.get_output_embeddings().bias.detach(), (counts / counts.sum()).log())
+
+
+def test_the_losses_of_an_epoch_are_means_over_masked_tokens_and_outlive_the_best_checkpoint(text):
+    data = text(limit=7)  # batches of six and one
+    module, _ = trained(data, 2, lr=1e-12)  # which changes nothing, so that the losses are those of one model
+    first, second = module.findings().tables["epochs"]
+    for part, said in (("train", "training"), ("val", "validation")):
+        lost = []
+        for item in data.read_splits()[part].items:
+            ids, types, labels = (
+                torch.from_numpy(one).long()
+                for one in (item.input_ids, item.model_inputs["token_type_ids"], item.model_inputs["labels"])
+            )
+            with torch.no_grad():
+                chances = module.model(input_ids=ids[None], token_type_ids=types[None]).logits[0].log_softmax(-1)
+            lost += [-float(chances[at, label]) for at, label in enumerate(labels.tolist()) if label != IGNORE]
+        assert [first[said], second[said]] == pytest.approx([sum(lost) / len(lost)] * 2, rel=1e-4)
+    assert first["frequencies alone"] == second["frequencies alone"] > 0
+    module.on_load_checkpoint({"by_epoch": module.by_epoch[:1]})
+    assert [row["epoch"] for row in module.findings().tables["epochs"]] == [1, 2]
 
 
 def test_a_run_that_goes_on_counts_the_words_once(text):

@@ -10,9 +10,9 @@ import pytest
 
 from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError, InputError
-from headscope.reports.checklist import INSIDE, NOT_RECORDED, checklist, duration, number
+from headscope.reports.checklist import INSIDE, NOT_RECORDED, checklist, command_of, duration, number
 from headscope.reports.pdf import browser, print_pdf
-from headscope.reports.printable import LONGEST_TABLE, PrintedRun, printed_run, report_html
+from headscope.reports.printable import LONGEST_TABLE, PrintedRun, printed_run, report_html, words
 from headscope.runs import printed, training
 from tests.runs.conftest import composed
 
@@ -169,6 +169,31 @@ def test_names_from_elsewhere_cannot_break_the_page_and_long_tables_are_cut(tmp_
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "/home/me/head scope/train.py encoder.name=/models/headscope seed=1",
+            "train.py encoder.name=/models/headscope seed=1",
+        ),
+        ("/opt/venv/bin/headscope", "headscope"),
+        ("../train.py data.test=/data/train.py", "train.py data.test=/data/train.py"),
+        ("train.py run_dir=outputs/headscope seed=1", "train.py run_dir=outputs/headscope seed=1"),
+    ],
+)
+def test_a_command_is_told_without_the_folder_of_its_program(command, said, tmp_path):
+    results = made_up(provenance=replace(made_up().provenance, command=command))
+    assert command_of(results.provenance) == items(results)["command"] == said
+    config = {"show": {}, "published": {"source": None}}
+    results = replace(results, provenance=replace(results.provenance, config=config))
+    assert f"<code>{said}</code>" in report_html("Report", "today", [PrintedRun("a", tmp_path, results, [])])
+
+
+def test_short_words_are_kept_whole_and_long_ones_may_break():
+    assert words("mrpc, pre-trained") == 'mrpc, <span class="whole">pre-trained</span>'
+    assert words("sha256 <outputs/a/long/path>") == 'sha256 <span class="long">&lt;outputs/a/long/path&gt;</span>'
+
+
+@pytest.mark.parametrize(
     ("names", "keys", "error", "sentence"),
     [
         ([], {}, ConfigError, r"runs=\[\]: expected the folders of one or more finished runs"),
@@ -195,13 +220,47 @@ def test_without_a_browser_the_page_is_all_there_is(finished, monkeypatch, capsy
 
 
 @pytest.mark.slow
-def test_a_browser_prints_it(finished):
-    if browser() is None:
+def test_a_browser_prints_it(finished, tmp_path):
+    if (program := browser()) is None:
         pytest.skip("no browser is installed")
     report(finished, "probe", "baseline", pdf="true")
     content = (finished / "report" / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type\s*/Page\b", content)) >= 2
+    config = {"show": {"summary": "all"}, "published": {"source": None}}
+    results = made_up(provenance=replace(made_up().provenance, config=config))
+    page = tmp_path / "short.html"
+    page.write_text(report_html("Report", "today", [PrintedRun("short", tmp_path, results, [])]))
+    print_pdf(program, page, tmp_path / "short.pdf")
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "short.pdf").read_bytes())) == 1, "the title has a page alone"
+
+
+LINES_OF = """word => {
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+    while (!walk.nextNode().data.includes(word));
+    const from = walk.currentNode.data.indexOf(word);
+    range.setStart(walk.currentNode, from);
+    range.setEnd(walk.currentNode, from + word.length);
+    return range.getClientRects().length;
+}"""
+
+
+@pytest.mark.slow
+def test_on_a_telephone_words_are_whole_and_the_checklist_has_room(browser_page, tmp_path):
+    numbers = {"ours": 1.0, "published": 2.0, "last_epoch": 3.0, "inputs": 4}
+    starts = {"pre-trained": "accuracy", "untrained": "pearson"}
+    rows = [{"row": f"mrpc, {start}", "metric": metric, **numbers, "at": start} for start, metric in starts.items()]
+    config = {"show": {"summary": "all"}, "published": {"source": None}}
+    results = made_up(tables={"summary": rows}, provenance=replace(made_up().provenance, config=config))
+    (tmp_path / "report.html").write_text(report_html("Report", "today", [PrintedRun("a", tmp_path, results, [])]))
+    browser_page.set_viewport_size({"width": 390, "height": 800})
+    browser_page.goto((tmp_path / "report.html").as_uri())
+    assert browser_page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert {word: browser_page.evaluate(LINES_OF, word) for word in (*starts, *starts.values())} == dict.fromkeys(
+        (*starts, *starts.values()), 1
+    )
+    first, table = (browser_page.locator(one).first.bounding_box() for one in (".checklist th[scope=row]", ".checklist"))
+    assert first["width"] < 0.4 * table["width"]
 
 
 def test_a_run_is_printed_with_its_figures_in_the_order_of_drawing(finished):

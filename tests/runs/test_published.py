@@ -7,10 +7,10 @@ from omegaconf import OmegaConf
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from headscope.analysis.roles.tasks import METRICS
-from headscope.contracts import Source
+from headscope.contracts import ChildRun, Source
 from headscope.layout import Layout
 from headscope.published import STATES, figures_beside, why_not_beside
-from headscope.runs.tables import in_common
+from headscope.runs.tables import ONE_EACH, in_common, name_of_all
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, composed
 
@@ -235,3 +235,10 @@ def test_the_states_of_the_models_of_several_tasks_are_those_of_each():
     parts = [{"name": task, "sha256": task, **TUNED} for task in ("mrpc", "rte")]
     assert in_common(parts) == TUNED
     assert in_common([parts[0], {"name": "other", **BEFORE}]) == BEFORE
+
+
+def test_runs_of_several_models_are_named_by_their_task_or_by_the_models():
+    models = [{"name": "one, two"}, {"name": "two, three"}]
+    parts = {value: ChildRun("row", value, None, []) for value in ("mrpc", 0, None)}
+    assert name_of_all([parts["mrpc"], parts[None]], models) == ONE_EACH
+    assert name_of_all([parts[0], parts[None]], models) == "one, two, three"

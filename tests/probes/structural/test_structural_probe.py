@@ -7,8 +7,8 @@ from scipy.stats import spearmanr
 from headscope.contracts import ChildRun, Facts, Provenance, RunResults
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.probes.structural.layers import chosen_layer
-from headscope.probes.structural.metrics import StructuralScore
-from headscope.probes.structural.probe import StructuralProbe, distance_loss
+from headscope.probes.structural.metrics import BANDS, StructuralScore, length_table, structural_scores
+from headscope.probes.structural.probe import StructuralProbe, distance_loss, text_distances
 from headscope.probes.structural.trees import tree_distances
 from tests.probes.structural.test_trees import random_tree
 
@@ -35,21 +35,54 @@ def pad(arrays, value):
     return torch.from_numpy(np.stack([np.pad(a, [(0, size - len(a))] * a.ndim, constant_values=value) for a in arrays]))
 
 
-def test_scores_equal_a_plain_reference():
+@pytest.fixture
+def sentences():
+    """Distances that a probe could say, those of the tree, governors and punctuation of sentences of several lengths."""
     random = np.random.default_rng(0)
     heads = [random_tree(words, random) for words in (3, 5, 5, 8, 60, 12)]
     gold = [tree_distances(torch.from_numpy(head)[None])[0].numpy() for head in heads]
     noise = [random.random(tree.shape) for tree in gold]
     predicted = [(tree + 2 * (extra + extra.T)).astype(np.float32) for tree, extra in zip(gold, noise, strict=True)]
-    punctuation = [(random.random(len(head)) < 0.2).astype(np.int64) for head in heads]
+    return predicted, gold, heads, [(random.random(len(head)) < 0.2).astype(np.int64) for head in heads]
+
+
+def counted(sentences):
     metric = StructuralScore()
     for part in (slice(0, 4), slice(4, 6)):
-        metric.update(
-            *(pad(arrays[part], fill) for arrays, fill in ((predicted, 0), (gold, 0), (heads, -100), (punctuation, -100)))
-        )
-    uuas, spearman = reference(predicted, gold, heads, punctuation)
-    assert metric.compute()["uuas"].item() == pytest.approx(uuas, abs=1e-6)
-    assert metric.compute()["spearman"].item() == pytest.approx(spearman, abs=1e-6)
+        metric.update(*(pad(arrays[part], fill) for arrays, fill in zip(sentences, (0, 0, -100, -100), strict=True)))
+    return metric.compute()
+
+
+def test_scores_equal_a_plain_reference(sentences):
+    scores = structural_scores(counted(sentences))
+    uuas, spearman = reference(*sentences)
+    assert scores["uuas"].item() == pytest.approx(uuas, abs=1e-6)
+    assert scores["spearman"].item() == pytest.approx(spearman, abs=1e-6)
+
+
+def test_scores_by_length_are_those_of_the_sentences_alone(sentences):
+    rows = {row["words"]: row for row in length_table(counted(sentences))}
+    assert {words: row["sentences"] for words, row in rows.items()} == {"1–4": 1, "5–9": 3, "10–14": 1, "51+": 1}
+    for row, (first, last) in zip(rows.values(), (BANDS[0], BANDS[1], BANDS[2], BANDS[-1]), strict=True):
+        inside = [n for n, head in enumerate(sentences[2]) if first <= len(head) - 1 <= (last or 999)]
+        own = [[arrays[n] for n in inside] for arrays in sentences]
+        assert row["uuas"] == pytest.approx(reference(*own)[0])
+        if (first, last) in (BANDS[0], BANDS[-1]):
+            assert row["spearman"] is None
+        else:  # here over sentences, and not first within each length
+            each = [reference(*([one] for one in sentence))[1] for sentence in zip(*own, strict=True)]
+            assert row["spearman"] == pytest.approx(np.mean(each))
+
+
+def test_the_order_of_words_links_neighbours():
+    """1 ← 2 ← 3 ← 4 are neighbours; 5 hangs on 1, and 3 is punctuation: of the edges 1-2 and 1-5, the order finds 1-2."""
+    governors = torch.tensor([[-100, 0, 1, 2, 3, 1, -100]])
+    punctuation = torch.tensor([[-100, 0, 0, 1, 0, 0, -100]])
+    metric = StructuralScore()
+    distances = text_distances(governors)
+    assert distances[0, 2].tolist() == [2, 1, 0, 1, 2, 3, 4]
+    metric.update(distances, tree_distances(governors), governors, punctuation)
+    assert structural_scores(metric.compute())["uuas"] == 50
 
 
 def test_a_tree_written_into_the_states_is_read_back():
@@ -71,6 +104,8 @@ def test_a_tree_written_into_the_states_is_read_back():
     scores = probe.scores()
     assert scores["uuas"].item() == 100
     assert scores["spearman"].item() == pytest.approx(1)
+    (row,) = probe.findings().tables["lengths"]
+    assert (row["words"], row["uuas"], row["spearman"], row["sentences"]) == ("5–9", 100, pytest.approx(1), 1)
 
 
 def test_loss_is_the_mean_over_sentences_of_the_mean_over_pairs():

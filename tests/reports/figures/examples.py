@@ -10,6 +10,7 @@ from headscope.reports.figures.disabling import disabled_heatmap
 from headscope.reports.figures.drawing import head_heatmaps
 from headscope.reports.figures.features import feature_heatmaps
 from headscope.reports.figures.frames import example_maps
+from headscope.reports.figures.language import loss_by_frequency
 from headscope.reports.figures.lines import table_lines
 from headscope.reports.figures.pattern_examples import pattern_examples
 from headscope.reports.figures.patterns import PATTERNS, classifier_figures, pattern_shares
@@ -17,6 +18,7 @@ from headscope.reports.figures.relations import attention_lines, relation_chart,
 from headscope.reports.figures.role_tasks import BROAD
 from headscope.reports.figures.role_tasks import SHARES as ROLE_SHARES
 from headscope.reports.figures.roles import FINE, role_figures
+from headscope.reports.figures.structure import structure_by_length
 from headscope.reports.figures.surface import example_heads, importance_by_layer, surface_by_layer
 from headscope.reports.figures.sweeps import parallel_coordinates
 from headscope.reports.figures.tasks import disabled_panels, feature_panels, task_panels
@@ -350,6 +352,26 @@ def by_layer(layers, width):
     }  # fmt: skip
 
 
+def structure(layers, width):
+    rows = [
+        {"words": words, "uuas": 90.0 - 9 * n, "spearman": 0.9 - n / 10 if n else None, "edges": 90, "sentences": 1000 - n,
+         "word_order_uuas": 50.0 - n, "word_order_spearman": 0.5 - n / 10 if n else None}
+        for n, words in enumerate(("1–4", "5–9", "10–14", "15–19", "20–29", "30–50"))
+    ]  # fmt: skip
+    summary = [{"metric": "test/uuas", "ours": 77.0, "published": 80}]
+    metrics = {"test/uuas": 77.0, "test/spearman": 0.8, "test/word_order_uuas": 48.9, "test/word_order_spearman": 0.5}
+    found = {"tables": {"lengths": rows, "summary": summary}, "metrics": {**metrics, "test/layer": 4.0}}
+    return structure_by_length, found, [], {}
+
+
+def frequencies(layers, width):
+    rows = [
+        {"times": times, "loss": 11.0 - 2 * n, "unigram_loss": 12.0 - n, "n": 10_000 * n + 5}
+        for n, times in enumerate(("never", "1–9", "10–99", "100–999", "1,000+"))
+    ]
+    return loss_by_frequency, {"tables": {"frequencies": rows}}, [], {}
+
+
 def jobs(layers, width):
     rows = [
         {"job": n, "val/uas": 0.5 + n / 50, "values": {"module.lr": f"{10.0 ** -(n % 4)}", "data.hidden_layer": str(n % 12),
@@ -362,7 +384,7 @@ def jobs(layers, width):
 EXAMPLES = [
     grids, surface, kinds_of_heads, importance, clusters, chart, relations, sentence, frames, coreference, disabled,
     disabled_layers, features, classifier, patterns, pattern_tasks, pattern_maps, roles, role_tasks, scatters, differences,
-    recall, table, starts, by_layer, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
+    recall, table, starts, by_layer, structure, frequencies, jobs, mentions, tasks_drift, tasks_features, tasks_disabled,
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from headscope.contracts import Provenance, RunResults
 from headscope.errors import ConfigError
+from headscope.reports.figures import fonts
 from headscope.reports.figures.bars import relation_recall, row_bars
 from headscope.reports.figures.drawing import caption, head_heatmap, head_heatmaps, house_style, text_width, wrapped
 from headscope.reports.figures.lines import table_lines
@@ -67,6 +68,17 @@ def test_what_the_user_set_is_neither_read_nor_changed(tmp_path):
         assert dict(matplotlib.rcParams) == before
     relation_recall(results({"relations": RELATIONS}), [], tmp_path / "ours")
     assert (tmp_path / "his" / "relations.svg").read_bytes() == (tmp_path / "ours" / "relations.svg").read_bytes()
+
+
+def test_letters_that_the_own_font_lacks_come_from_a_font_that_is_installed(monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(fonts, "CJK", ("No Such Font", "STIXGeneral"))
+    fonts.families.cache_clear()
+    try:
+        assert fonts.families() == ["sans-serif", "STIXGeneral"]
+        relation_recall(results({"relations": RELATIONS}), [], tmp_path)
+    finally:
+        fonts.families.cache_clear()
+    assert not caplog.records and "STIXGeneral" in (tmp_path / "relations.svg").read_text()
 
 
 def test_a_dollar_sign_is_a_word():

@@ -469,6 +469,40 @@ def test_a_sweep_is_a_line_per_job_through_its_values():
     assert "13 jobs of a sweep, a line each — " in said(figure)
 
 
+# Trees in hidden states, and a masked-LM head
+
+
+def test_structure_has_the_probe_beside_word_order_where_the_score_is_known():
+    figure = only(examples.structure)
+    uuas, spearman = panels(figure)
+    probe, order, published = uuas.lines
+    assert probe.get_ydata().tolist() == [90, 81, 72, 63, 54, 45]
+    assert order.get_ydata().tolist() == [50, 49, 48, 47, 46, 45]
+    assert set(published.get_ydata()) == {80}
+    assert [line.get_ydata().tolist() for line in spearman.lines] == [
+        pytest.approx([0.8, 0.7, 0.6, 0.5, 0.4]), pytest.approx([0.4, 0.3, 0.2, 0.1, 0])
+    ]  # fmt: skip
+    assert spearman.get_xticklabels()[0].get_text() == "5–9\n999"
+    assert uuas.get_title() == "all: probe 77.0, word order alone 48.9"
+    assert legend_texts(figure) == ["probe", "word order alone", "published, all lengths: 80"]
+    assert "hidden states of layer 4" in said(figure) and below_the_data(figure)
+
+
+def test_a_probe_of_another_model_stands_beside_no_published_figure():
+    def other(found, rows):
+        found.tables["summary"][0]["published"] = None
+
+    assert legend_texts(only(examples.structure, change=other)) == ["probe", "word order alone"]
+
+
+def test_losses_by_frequency_stand_beside_those_of_frequencies_alone():
+    figure = only(examples.frequencies)
+    (axes,) = panels(figure)
+    assert [bar.get_height() for bar in axes.patches] == [11, 9, 7, 5, 3, 12, 11, 10, 9, 8]
+    assert axes.get_xticklabels()[2].get_text() == "10–99\n20,005"
+    assert legend_texts(figure) == ["the head", "frequencies alone"]
+
+
 def test_a_plane_without_surface_patterns_has_its_heads():
     rows = head_rows(["mds_x", "mds_y"], 1, 2)
     for axes in panels(one(examples.clusters(2, 2)[0], results(), rows)):
