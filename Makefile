@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test test-all test-slow installed readme docs lint bench clean
+.PHONY: help setup run test test-all test-slow test-cluster installed readme docs lint bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -14,7 +14,12 @@ test: $(READY)  ## the tests, but for those that take long (tests/slow.txt)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(READY) installed  ## the wheel in an empty environment, then all tests
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore=tests/cluster $(ARGS)
+	$(MAKE) test-cluster
+
+test-cluster: $(READY)  ## the tests on clusters, one after another: Ray, which is installed; SLURM and network namespaces where they are there
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[ray]"
+	$(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-slow: $(READY)  ## the tests that take long, alone
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(ARGS)
