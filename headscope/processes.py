@@ -107,9 +107,11 @@ def end_by(number: int) -> None:
 def end_with_parent() -> None:
     """Watch, in a worker, the process that started it: where it is gone, the worker ends after the job that it has."""
     parent = multiprocessing.parent_process()
+    if parent is None:  # started by hand
+        return
 
     def watch() -> None:
-        while parent and os.getppid() == parent.pid:
+        while os.getppid() == parent.pid:
             time.sleep(LOOK_EVERY)
         with at_work:
             os._exit(1)
