@@ -4,7 +4,6 @@ A picture of one size blurs this in long inputs. A shade is the root of a weight
 maps are shown to those who label them. Only the rows of tokens that are not special are looked at.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +19,6 @@ LEVELS = (0.25, 0.4, 0.6)  # shades: can be found, is seen at a glance, is brigh
 SOFT = 0.05
 PROFILE = 6
 MEASURES = 69
-Mean = Callable[[Tensor], Tensor]  # over the rows of a map
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,24 @@ class Axes:
         """Tokens of the second sentence."""
         return ((self.token_class == SEP).cumsum(1) > 0) & self.rows
 
-    def cells(self, same: bool) -> Bool[Tensor, "batch query key"]:
-        """Of two tokens of one sentence that are not next to each other, or of both sentences of a pair."""
-        both = self.rows[:, :, None] & self.rows[:, None] & self.second.any(1)[:, None, None]
-        alike = self.second[:, :, None] == self.second[:, None]
-        return both & alike & (self.distance > BAND) if same else both & ~alike
+    @cached_property
+    def inside(self) -> Bool[Tensor, "batch query key"]:
+        """Cells of two tokens of one sentence of a pair that are not next to each other."""
+        first, second = self._sentences
+        alike = (first[:, :, None] & first[:, None]) | (second[:, :, None] & second[:, None])
+        return alike & (self.distance > BAND)
+
+    @cached_property
+    def across(self) -> Bool[Tensor, "batch query key"]:
+        """Cells of a token of each sentence of a pair."""
+        first, second = self._sentences
+        return (first[:, :, None] & second[:, None]) | (second[:, :, None] & first[:, None])
+
+    @property
+    def _sentences(self) -> tuple[Bool[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
+        """Tokens of the first sentence and of the second, where there are both."""
+        pair = self.second.any(1, keepdim=True)
+        return self.rows & ~self.second & pair, self.second
 
 
 def shades(
@@ -97,9 +108,6 @@ def row_measures(
     """The measures of each map: of rows, columns and sentences; `band` is sheared, of tokens that are not special."""
     count = axes.rows.sum(1).clamp(min=1)[:, None]
 
-    def mean(values: Float[Tensor, "batch map query"]) -> Float[Tensor, "batch map"]:
-        return (values * axes.rows[:, None]).sum(-1) / count
-
     def brightest(columns: Bool[Tensor, "batch token"], beyond: int) -> Float[Tensor, "batch map query"]:
         cells = columns[:, None] & (axes.distance > beyond)
         return (shade * cells[:, None]).amax(-1)
@@ -108,17 +116,17 @@ def row_measures(
     near, beside = band[..., middle - 1 : middle + 2].amax(-1), _beside(band, middle)
     special, stops, far = brightest(axes.special, -1), brightest(axes.punctuation, 1), brightest(axes.words, BAND)
     vertical = torch.maximum(special, stops)
-    values = [share for one in (near, vertical, special, far, beside) for share in _levels(one, mean)]
     pairs = ((vertical, far), (special, far), (near, far), (near, vertical), (near, beside), (vertical, beside))
-    values += [mean(_above(one - factor * other)) for one, other in pairs for factor in (1.0, 0.7)]
-    values += [mean(band[..., middle + offset]) for offset in range(-PROFILE, PROFILE + 1)]
-    weight = (scale**2)[..., None]
-    values += [mean((band[..., middle - n : middle + n + 1] ** 2).sum(-1) * weight) for n in (1, 2, 5)]
-    values += [*_columns(shade, axes, count), *_sentences(shade, axes)]
+    differences = torch.stack([one - factor * other for one, other in pairs for factor in (1.0, 0.7)])
+    profile = band[..., middle - PROFILE : middle + PROFILE + 1].movedim(-1, 0)
+    weights = torch.stack([(band[..., middle - n : middle + n + 1] ** 2).sum(-1) for n in (1, 2, 5)]) * (scale**2)[..., None]
+    levels = _levels(torch.stack([near, vertical, special, far, beside]))
+    # Means over the rows, all at once: they are many, and each is small.
+    means = (torch.cat([levels, _above(differences), profile, weights]) * axes.rows[:, None]).sum(-1) / count
     length = axes.there.sum(1)[:, None].expand_as(scale)
     total = axes.there.sum(1).clamp(min=1)[:, None] ** 2
-    values += [scale, shade.sum((-1, -2)) / total, (shade > LEVELS[0]).sum((-1, -2)) / total, length.float().log() / 5]
-    return torch.stack(values, -1)
+    whole = [scale, shade.sum((-1, -2)) / total, (shade > LEVELS[0]).sum((-1, -2)) / total, length.float().log() / 5]
+    return torch.stack([*means, *_columns(shade, axes, count), *_sentences(shade, axes), *whole], -1)
 
 
 def _above(values: Tensor) -> Tensor:
@@ -126,9 +134,10 @@ def _above(values: Tensor) -> Tensor:
     return torch.sigmoid(values / SOFT)
 
 
-def _levels(shade: Float[Tensor, "batch map query"], mean: Mean) -> list[Float[Tensor, "batch map"]]:
-    """The mean over rows, and the share of rows above each level."""
-    return [mean(shade), *(mean(_above(shade - level)) for level in LEVELS)]
+def _levels(shade: Float[Tensor, "place batch map query"]) -> Float[Tensor, "row batch map query"]:
+    """Of each place the shade of every row, and whether it is above each level."""
+    above = [_above(shade - level) for level in LEVELS]
+    return torch.stack([shade, *above], 1).flatten(0, 1)
 
 
 def _beside(band: Float[Tensor, "batch map query offset"], middle: int) -> Float[Tensor, "batch map query"]:
@@ -154,9 +163,9 @@ def _sentences(shade: Float[Tensor, "batch map query key"], axes: Axes) -> list[
     seen = _above(shade - LEVELS[0])
     close = (axes.distance <= 2 * PROFILE) & (axes.distance > BAND)
     values = []
-    for picture, limit in ((shade, None), (seen, None), (shade, close)):
-        inside, across = (axes.cells(same) if limit is None else axes.cells(same) & limit for same in (True, False))
-        one, other = _mean_of(picture, inside), _mean_of(picture, across)
+    both = (axes.inside, axes.across)
+    for picture, cells in ((shade, both), (seen, both), (shade, [each & close for each in both])):
+        one, other = (_mean_of(picture, each) for each in cells)
         values += [one, other, one - other]
     pair = axes.second.any(1).to(shade.dtype)[:, None].expand(shade.shape[:2])
     return [*values, values[0] / (values[0] + values[1]).clamp(min=TINY), pair]
