@@ -21,6 +21,7 @@ from tests.zygote import HEADER, PROJECT
 
 ENVIRONMENT = dict(os.environ)  # before any test changes it
 LOOK_EVERY = 0.01  # seconds
+SHARED = "HEADSCOPE_TEST_ZYGOTE"  # where the workers of one pytest find the process that they share
 
 
 class Command:
@@ -157,16 +158,36 @@ def ask(question: dict, descriptors: list[int] = ()) -> int | None:
 
 @cache
 def zygote() -> tuple[socket.socket, IO[str]]:
-    """Starts that process when it is first needed; it ends with this one."""
+    """The way to that process: the one that all workers share, or one of our own, started when it is first needed."""
+    if path := os.environ.get(SHARED):
+        ours = socket.socket(socket.AF_UNIX)
+        ours.connect(path)
+    else:
+        ours = start_zygote()
+    return ours, ours.makefile()
+
+
+def start_zygote(listener: socket.socket | None = None, **environment: str) -> socket.socket:
+    """Starts that process, with who may connect to it as well; it ends with this one."""
     ours, theirs = socket.socketpair()
+    numbers = [each.fileno() if each else 0 for each in (theirs, listener)]
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.zygote", str(theirs.fileno())],
+            [sys.executable, "-m", "tests.zygote", *map(str, numbers)],
             cwd=PROJECT,
-            env=ENVIRONMENT,
-            pass_fds=[theirs.fileno()],
+            env=ENVIRONMENT | environment,
+            pass_fds=[number for number in numbers if number],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
     atexit.register(lambda: (ours.shutdown(socket.SHUT_RDWR), process.wait()))
-    return ours, ours.makefile()
+    return ours
+
+
+def share_zygote(folder: Path) -> None:
+    """One for all workers that are started from here: it is being made ready while they collect their tests."""
+    os.environ[SHARED] = str(folder / "zygote")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.environ[SHARED])
+        listener.listen()
+        start_zygote(listener, OMP_NUM_THREADS="1")

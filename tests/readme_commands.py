@@ -99,8 +99,8 @@ def readme_commands() -> list[str]:
 
 def mentioned_commands() -> list[str]:
     """The commands that stand in lines and tables of all pages, once each, and in no code block."""
-    found = [command for text in texts() for command in mentioned_in(text)]
-    return [command for command in dict.fromkeys(found) if command not in readme_commands()]
+    found, shown = [command for text in texts() for command in mentioned_in(text)], set(readme_commands())
+    return [command for command in dict.fromkeys(found) if command not in shown]
 
 
 def mentioned_in(text: str) -> Iterator[str]:

@@ -4,20 +4,22 @@ It answers one question after another: `start` forks and gives the number of the
 The new process leaves the loop, runs its program at the end of this file and ends as every interpreter does.
 """
 
+import atexit
 import gc
 import importlib
 import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import sys
+import threading
 import tomllib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from types import SimpleNamespace
 
 from tests.yaml_once import parse_once
@@ -76,26 +78,40 @@ def receive(connection: socket.socket) -> tuple[dict, list[int]]:
     return json.loads(content), descriptors
 
 
-def serve(connection: socket.socket) -> dict:
-    """Answer until nobody asks; in the process of a program, returns what it was asked to run."""
+def serve(owner: socket.socket, listener: socket.socket | None) -> dict:
+    """Answer whoever asks until the owner is gone; in the process of a program, returns what it was asked to run."""
     gc.freeze()  # what was imported need not be looked through again in every process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the tests, and with them this process
+    sockets = [owner, *([listener] if listener else [])]
     while True:
-        question, descriptors = receive(connection)
-        if not question:
-            os._exit(0)
-        if "poll" in question:
-            number, status = os.waitpid(question["poll"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if number else None
-        else:
-            answer = os.fork()
-            if not answer:
-                connection.close()
+        for asking in select.select(sockets, [], [])[0]:
+            if asking is listener:
+                sockets.append(listener.accept()[0])
+                continue
+            question, descriptors = receive(asking)
+            if not question:
+                if asking is owner:
+                    os._exit(0)
+                sockets.remove(asking)
+                asking.close()
+            elif "poll" in question:
+                number, status = os.waitpid(question["poll"], os.WNOHANG)
+                reply(asking, os.waitstatus_to_exitcode(status) if number else None)
+            elif number := os.fork():
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                reply(asking, number)
+            else:
+                for each in sockets:
+                    each.close()
                 become(question, descriptors)
                 return question
-            for descriptor in descriptors:
-                os.close(descriptor)
-        connection.sendall(f"{json.dumps(answer)}\n".encode())
+
+
+def reply(asking: socket.socket, answer: int | None) -> None:
+    """One line; who asked may be gone."""
+    with suppress(OSError):
+        asking.sendall(f"{json.dumps(answer)}\n".encode())
 
 
 def become(question: dict, descriptors: list[int]) -> None:
@@ -122,7 +138,7 @@ class Second:
     """What the program takes for a subprocess.Popen: the process that was forked for it, told what to be."""
 
     def __init__(self, number: int, writing: int, command: list[str], env: dict[str, str], cwd: str | None) -> None:
-        self.pid, self.returncode, self._lock = number, None, Lock()
+        self.pid, self.returncode, self._lock = number, None, threading.Lock()
         question = {"words": command[1:], "cwd": cwd or str(Path.cwd()), "environment": dict(env), "own_group": False}
         stops = (signal.SIGINT, signal.SIGTERM)
         question["ignores"] = [number for number in stops if signal.getsignal(number) == signal.SIG_IGN]
@@ -180,10 +196,32 @@ def run(words: list[str]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
+def status_of(words: list[str]) -> int:
+    """Run them; the status that Python ends with. An error ends this process as it ends every other."""
+    try:
+        run(words)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+    return 0
+
+
+def leave(status: int) -> None:
+    """End as Python does, but leave the memory to the system: taking apart all that was imported takes half a second."""
+    threading._shutdown()  # waits for the threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
 if __name__ == "__main__":
     preload()
     compose()
-    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    asked = serve(*(socket.socket(fileno=int(number)) if int(number) else None for number in sys.argv[1:]))
     if asked["two_processes"]:
         asked = with_a_second(asked)
-    run(asked["words"])
+    leave(status_of(asked["words"]))
