@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 from tests.cluster.held import MACHINES, OVERRIDE
 from tests.commands import start
-from tests.runs.test_ddp import TABLES, difference
+from tests.runs.test_ddp import TABLES, difference, largest, rows_of
 
 SETTINGS = {
     "clark_table3": (*TABLES["clark_table3"], "figures=null"),
@@ -38,13 +38,17 @@ def machines(folder):
 
 
 def require_same(one, other):
-    """All parts have the same numbers, and so has the whole, unless it says how long its parts took."""
+    """All parts have the same numbers, and so has the whole, unless it says how long its parts took.
+
+    They may have run with another number of threads, so not to the last digit. What was logged is not compared: a process that
+    is killed between a checkpoint and the line about the loss of its epoch leaves that line out.
+    """
     assert finished(one).keys() == finished(other).keys() != set()
     timed = any((one / name).is_file() for name in ("atlas.json", "jobs.json"))
     for part in (*finished(one), *(() if timed else (".",))):
-        assert difference(one / part, other / part) < 1e-6, part
+        assert difference(one / part, other / part, ("heads.csv", "predictions.csv")) < 1e-6, part
     if (one / "atlas.json").is_file():
-        assert (one / "heads.csv").read_bytes() == (other / "heads.csv").read_bytes()
+        assert largest(*(rows_of(folder / "heads.csv") for folder in (one, other))) < 1e-6
 
 
 @contextmanager

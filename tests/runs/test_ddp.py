@@ -153,12 +153,12 @@ def run_in_two(file, plan):
     assert call.returncode == 0, call.stderr
 
 
-def difference(one, two):
+def difference(one, two, files=("heads.csv", "predictions.csv", "logs/metrics.csv")):
     """The largest between the numbers that two runs wrote, relative to those above 1; what is no number must be equal."""
     results = [json.loads((folder / "results.json").read_text()) for folder in (one, two)]
     assert results[0]["provenance"]["examples"] == results[1]["provenance"]["examples"]
     found = [largest(*(result[part] for result in results)) for part in ("metrics", "tables")]
-    for name in ("heads.csv", "predictions.csv", "logs/metrics.csv"):
+    for name in files:
         assert (one / name).is_file() == (two / name).is_file()
         if (one / name).is_file():
             found.append(largest(rows_of(one / name), rows_of(two / name)))
