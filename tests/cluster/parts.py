@@ -40,8 +40,8 @@ def machines(folder):
 def require_same(one, other):
     """All parts have the same numbers, and so has the whole, unless it says how long its parts took.
 
-    They may have run with another number of threads, so not to the last digit. What was logged is not compared: a process that
-    is killed between a checkpoint and the line about the loss of its epoch leaves that line out.
+    They may have run with another number of threads, so not to the last digit. What was logged is not compared: a process
+    that is killed between a checkpoint and the line about the loss of its epoch leaves that line out.
     """
     assert finished(one).keys() == finished(other).keys() != set()
     timed = any((one / name).is_file() for name in ("atlas.json", "jobs.json"))
