@@ -28,7 +28,7 @@ GROUPS = {
 MODELS = {"": "", "tuned_": ", fine-tuned model", "change_": ", change by fine-tuning"}
 ENDS = {"verb_subject": ("verb", "subject"), "noun_pronoun": ("noun", "pronoun"), "same_word": ("a word", "its second")}
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
-NARROWEST = 27.0  # of a panel, in millimetres
+NARROWEST, LOWEST = 27.0, 10.0  # of a panel, in millimetres
 
 
 @written
@@ -87,8 +87,9 @@ def panels_of(
     rows = -(-len(grids) // width)
     width = -(-len(grids) // rows)
     cell = min(4.0, (room / width - 5) / heads)
-    height = rows * (layers * cell + 7) + 4
-    drawn = sheet(results, title, width * (heads * cell + 5) + 24, height, notes)
+    # Of few heads a panel has room for its title and its numbers.
+    height = rows * (max(LOWEST, layers * cell) + 7) + 4
+    drawn = sheet(results, title, width * max(NARROWEST, heads * cell + 5) + 24, height, notes)
     panels = drawn.body.subplots(rows, width, squeeze=False, sharex=True, sharey=True)
     scale = scale_of(values, from_zero=True, difference=change)
     images = [draw_grid(axes, grid, cell, **scale) for axes, grid in zip(panels.flat, grids.values(), strict=False)]
