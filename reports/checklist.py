@@ -23,6 +23,7 @@ NOT_LEARNT = ("_target_", "_partial_", "_convert_", "enable_", "log_every", "log
 RANGE = re.compile(r"^(?:\w+\()+|,")  # a value that stands for several
 # Where the program lies, before its name; the folder of ours may have blanks in its name.
 FOLDER = re.compile(r"^(?:/.*?/(?=(?:train\.py|headscope)(?:\s|$))|\S*/)")
+QUOTED = re.compile(r"^'[^']*/([^'/]+)'(?=\s|$)")  # a program in such a folder, as a shell takes it
 MINUTE, HOUR = 60, 3600
 
 
@@ -72,7 +73,7 @@ def infrastructure(results: RunResults) -> Iterator[tuple[str, str]]:
 
 def command_of(known: Provenance) -> str:
     """The command without the folder of the program, which is another one on the reader's machine."""
-    return FOLDER.sub("", known.command)
+    return FOLDER.sub("", QUOTED.sub(r"\1", known.command))
 
 
 def model(results: RunResults) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def describe(cfg: DictConfig, source: Source, seconds: float, trained: int | Non
     """Command, configuration, versions, state of the code and machine, beside what the data says of itself."""
     return Provenance(
         **vars(source),
-        command=" ".join(sys.argv),
+        command=shlex.join(sys.argv),
         config=plain_config(cfg),
         seed=cfg.seed,
         git=git_state(),

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ def report(cfg: DictConfig, now: DictConfig, encoder: Any, done: Done) -> RunRes
     atlas = {
         "title": f"Atlas of {models[0].name}",
         "created": datetime.date.today().isoformat(),
-        "command": " ".join(sys.argv),
+        "command": shlex.join(sys.argv),
         "models": entries,
         "questions": answers(cfg, models),
     }

@@ -1,6 +1,7 @@
 """The printable page and the checklist of runs, against results.json read by hand."""
 
 import base64
+import html
 import json
 import re
 from dataclasses import replace
@@ -175,6 +176,7 @@ def test_names_from_elsewhere_cannot_break_the_page_and_long_tables_are_cut(tmp_
             "/home/me/head scope/train.py encoder.name=/models/headscope seed=1",
             "train.py encoder.name=/models/headscope seed=1",
         ),
+        ("'/home/me/head scope/train.py' 'tasks=[mrpc,rte]'", "train.py 'tasks=[mrpc,rte]'"),
         ("/opt/venv/bin/headscope", "headscope"),
         ("../train.py data.test=/data/train.py", "train.py data.test=/data/train.py"),
         ("train.py run_dir=outputs/headscope seed=1", "train.py run_dir=outputs/headscope seed=1"),
@@ -185,7 +187,7 @@ def test_a_command_is_told_without_the_folder_of_its_program(command, said, tmp_
     assert command_of(results.provenance) == items(results)["command"] == said
     config = {"show": {}, "published": {"source": None}}
     results = replace(results, provenance=replace(results.provenance, config=config))
-    assert f"<code>{said}</code>" in report_html("Report", "today", [PrintedRun("a", tmp_path, results, [])])
+    assert f"<code>{html.escape(said)}</code>" in report_html("Report", "today", [PrintedRun("a", tmp_path, results, [])])
 
 
 def test_short_words_are_kept_whole_and_long_ones_may_break():
