@@ -97,7 +97,10 @@ class LanguageDataModule(AttentionDataModule):
         return "causal" if tokenizer.mask_token_id is None else "masked"
 
     def facts(self) -> Facts:
-        return replace(super().facts(), objective=self.asked(self.encoder.tokenizer()))
+        tokenizer = self.encoder.tokenizer()
+        objective = self.asked(tokenizer)
+        mask = cast("int | None", tokenizer.mask_token_id) if objective == "masked" else None
+        return replace(super().facts(), objective=objective, mask_token=mask)
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         objective, special = self.asked(tokenizer), np.array(tokenizer.all_special_ids)

@@ -14,10 +14,12 @@ from transformers.modeling_outputs import BaseModelOutput
 from headscope.contracts import EncoderSpec, Facts, Findings, Row
 from headscope.data_modules.batches.batch import IGNORE, AttentionBatch, mean_of_all
 from headscope.data_modules.encoders.models import ModelFiles
-from headscope.errors import ConfigError, InputError, given
+from headscope.errors import ConfigError, InputError, given, require_choice
 from headscope.finetune.classifier_model import require_number
 
 WARMUP = 0.1
+MASK_EMBEDDINGS = ("average", "kept")
+AVERAGE = "masked tokens have the embedding of an average word; no text has such tokens, so it is read as before"
 PARTS = {
     "loss": 1,
     "accuracy": 100,
@@ -69,17 +71,30 @@ def frequency_table(sums: Float[Tensor, "part_and_tokens band"]) -> list[Row]:
 class MaskedHead(pl.LightningModule):
     """Learns a head from the states of masked tokens, which are computed once: neither encoder nor masks change.
 
-    Beside it stands what the frequencies of the training tokens alone say: the baseline, with one added to each count.
+    An encoder that was trained without masks, as one that compares texts, has never used the embedding of its mask token:
+    it is no word to it, so that no head looks from it at its neighbours, and its state knows nothing of them. With
+    `mask_embedding` average it becomes that of an average word; no text has such a token, so texts are read as before.
+
+    Beside the head stands what the frequencies of the training tokens alone say: the baseline, with one added to each count.
     """
 
-    def __init__(self, facts: Facts, lr: float = 1e-3, weight_decay: float = 0.01, seed: int = 0) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        lr: float = 1e-3,
+        weight_decay: float = 0.01,
+        mask_embedding: str = "average",
+        seed: int = 0,
+    ) -> None:
         super().__init__()
         require_number("module.lr", lr, above=0.0)
         require_number("module.weight_decay", weight_decay)
+        require_choice("module.mask_embedding", mask_embedding, MASK_EMBEDDINGS)
         if facts.objective != "masked":
             raise ConfigError("module=mlm_head: needs data=language with data.objective=masked.")
         self.model = load_without_head(given(facts.encoder, "an encoder"), seed)
-        self.lr, self.weight_decay = lr, weight_decay
+        self.lr, self.weight_decay, self.mask_embedding = lr, weight_decay, mask_embedding
+        self.mask_token = given(facts.mask_token, "a mask token")
         words: int = cast(Any, self.model.get_output_embeddings()).weight.shape[0]
         self.counts: Tensor
         self.register_buffer("counts", torch.zeros(words))  # of the training tokens
@@ -95,6 +110,9 @@ class MaskedHead(pl.LightningModule):
         read = [np.where(one == IGNORE, item.input_ids, one) for item, one in zip(split.items, labels, strict=True)]
         for ids in {ids.tobytes(): ids for ids in read}.values():  # a text that is masked in several ways counts once
             self.counts += torch.bincount(torch.from_numpy(ids).long(), minlength=len(self.counts)).to(self.device)
+        if self.mask_embedding == "average":
+            table: Tensor = cast(Any, self.model.get_input_embeddings()).weight
+            table.data[self.mask_token] = average_embedding(table.detach(), self.counts)
 
     def on_train_start(self) -> None:
         """Begin with the baseline: what is learnt beyond the words' frequencies is then all that is learnt."""
@@ -183,7 +201,8 @@ class MaskedHead(pl.LightningModule):
         """The losses of each epoch, and the scores by how often a word is in the training text."""
         epochs = [{"epoch": epoch, **losses} for epoch, losses in enumerate(self.by_epoch, start=1)]
         tables = {"epochs": epochs, "frequencies": self.frequency_rows}
-        return Findings(tables={name: rows for name, rows in tables.items() if rows})
+        notes = {"epochs": [AVERAGE]} if self.mask_embedding == "average" else {}
+        return Findings(tables={name: rows for name, rows in tables.items() if rows}, notes=notes)
 
     def configure_optimizers(self) -> dict[str, Any]:
         learnt = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -191,6 +210,13 @@ class MaskedHead(pl.LightningModule):
         steps = self.trainer.estimated_stepping_batches
         schedule = get_linear_schedule_with_warmup(optimizer, round(WARMUP * steps), steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def average_embedding(table: Float[Tensor, "word size"], counts: Float[Tensor, "word"]) -> Float[Tensor, "size"]:
+    """The mean of the embeddings of all words of a text, brought to their mean length: a mean of many is short."""
+    shares = counts / counts.sum()
+    mean = shares @ table
+    return mean / mean.norm() * (shares @ table.norm(dim=1))
 
 
 def asked_words(batch: AttentionBatch) -> Int[Tensor, "asked"]:

@@ -110,6 +110,7 @@ class Facts:
     features: bool = False  # whether tokens are annotated with linguistic features
     task: str | None = None  # of GLUE
     objective: str | None = None  # of a language model whose tokens are labelled: masked or causal
+    mask_token: int | None = None  # the id that hides what is asked for, where tokens are masked
     labels: bool = True  # whether what is tested has the labels of its task
     drawn: tuple[DrawnInput, ...] = ()
     notes: tuple[str, ...] = ()  # what the data say beneath tables

@@ -24,8 +24,8 @@ def text(random_encoder):
     return make
 
 
-def trained(data, epochs, callbacks=(), lr=5e-3):
-    module = MaskedHead(data.facts(), lr=lr)
+def trained(data, epochs, callbacks=(), lr=5e-3, **options):
+    module = MaskedHead(data.facts(), lr=lr, **options)
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     trainer = pl.Trainer(accelerator="cpu", max_epochs=epochs, num_sanity_val_steps=0, callbacks=list(callbacks), **quiet)
     trainer.fit(module, datamodule=data)
@@ -33,12 +33,18 @@ def trained(data, epochs, callbacks=(), lr=5e-3):
     return module, scores
 
 
-def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_are_its_own(text, tmp_path):
+@pytest.mark.parametrize("mask_embedding", ["average", "kept"])
+def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_are_its_own(text, tmp_path, mask_embedding):
     data = text()
     before = {name: weights.clone() for name, weights in data.encoder.load().model.state_dict().items()}
-    module, scores = trained(data, 2, [SaveModel(str(tmp_path / "model"))])
+    module, scores = trained(data, 2, [SaveModel(str(tmp_path / "model"))], mask_embedding=mask_embedding)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / "model").eval()
     after = model.bert.state_dict()
+    table, mask = "embeddings.word_embeddings.weight", data.encoder.tokenizer().mask_token_id
+    changed = (before[table] != after[table]).any(1).nonzero().flatten().tolist()
+    assert changed == ([mask] if mask_embedding == "average" else [])
+    assert len(module.findings().notes.get("epochs", [])) == len(changed)
+    after[table] = torch.where((torch.arange(len(after[table])) == mask)[:, None], before[table], after[table])
     assert all(torch.equal(weights, after[name]) for name, weights in before.items() if name in after)
     assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
     splits, total, right, count, lost, common = data.read_splits(), 0.0, 0, 0, 0.0, 0
@@ -72,6 +78,24 @@ def test_the_folder_is_a_plain_model_with_the_encoders_weights_and_the_scores_ar
         [sum(bands[band]) / len(bands[band]) for band in sorted(bands)], rel=1e-4
     )
     assert sum(row["n"] * row["unigram_loss"] for row in rows) == pytest.approx(lost, rel=1e-4)
+
+
+@pytest.mark.parametrize("arch", ["bert", "roberta"])
+def test_a_masked_token_is_read_as_an_average_word(text, arch):
+    data = text(arch, limit=4)
+    table = data.encoder.load().model.get_input_embeddings().weight.detach().double()
+    module, _ = trained(data, 1, lr=1e-12)
+    words = [
+        word if label == IGNORE else label
+        for item in data.read_splits()["train"].items
+        for word, label in zip(item.input_ids.tolist(), item.model_inputs["labels"].tolist(), strict=True)
+    ]
+    total, length = torch.zeros(table.shape[1], dtype=torch.float64), 0.0
+    for word in words:
+        total, length = total + table[word], length + float(table[word].norm())
+    mask = data.encoder.tokenizer().mask_token_id
+    found = module.model.get_input_embeddings().weight[mask].detach().double()
+    torch.testing.assert_close(found, total / total.norm() * length / len(words), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.slow
