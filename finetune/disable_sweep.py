@@ -236,7 +236,11 @@ class DisableSweep(pl.LightningModule):
         first = [row for row in rows if row["disabled"] == "layer 1"] if self.units == "layers" else []
         return [
             {"row": f"best {unit}", **{key: rows[0][key] for key in told}, **ends},
-            *([{"row": f"best {unit}, held out", **self._best_held_out(found["held_out"]), **ends}] if found["held_out"] else []),
+            *(
+                [{"row": f"best {unit}, held out", **self._best_held_out(found["held_out"]), **ends}]
+                if found["held_out"]
+                else []
+            ),
             *({"row": "layer 1", **{key: one[key] for key in told}, **ends} for one in first),
             {"row": f"mean over all {self.units}", "disabled": "each", "change": mean, "low": low, "high": high, **ends},
             {"row": f"{self.units} that gain", "disabled": f"{len(gaining)} of {len(rows)}", **ends},

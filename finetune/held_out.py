@@ -31,7 +31,7 @@ class HeldOut:
 def held_out_best(
     score: Of, found: Found, labels: Num[np.ndarray, "example"], better: int, replicates: int, seed: int
 ) -> HeldOut | None:
-    """Every other input is one half; each half counts by its inputs, and is drawn again by itself. None without two halves."""
+    """Every other input is one half; each counts by its inputs, and is drawn again by itself. None without two halves."""
     if len(labels) < FOLDS:
         return None
     halves = [(found[:, :, half::FOLDS], labels[half::FOLDS]) for half in range(FOLDS)]
