@@ -18,7 +18,7 @@ from headscope.data_modules.encoders.attention import (
     outputs_changed_by,
     weights_changed_by,
 )
-from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by
+from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by, streams
 from headscope.errors import ConfigError, InputError, require_choice
 
 WAYS = ("uniform", "zero", "mean", "resample")
@@ -37,7 +37,7 @@ def disabled(
     ones unless the model is causal; resample: what the head brings in another input of the batch, chosen by the seed.
     """
     mask = HeadMask(model, heads, how, seed, replayed)
-    if not model._supports_attention_backend:
+    if not streams(model):
         require_whole(model, how)
         with hooked_outputs_changed_by(model, {layer: partial(mask.outputs, layer) for layer in mask.layers}):
             yield
