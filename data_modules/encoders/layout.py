@@ -22,6 +22,7 @@ PERIODS_AND_COMMAS = (".", ",")
 WORD_START = "Ġ▁"  # how tokenizers mark the piece that starts a word
 NEWLINE = "\n"
 WHOLE_INPUT = ("xlnet",)  # see it, though they have a head for causal language modelling and none for masked
+PAST_ONLY = ("clip_text_model", "evolla")  # see it, though neither their attention nor a head says so
 
 
 def layout_of(tokenizer: PreTrainedTokenizerBase, causal: bool) -> Layout:
@@ -105,11 +106,11 @@ def traits_of(config: PreTrainedConfig, trust_remote_code: bool = False) -> Mode
         with torch.device("meta"):
             model = AutoModel.from_config(config, trust_remote_code=trust_remote_code)
     except Exception:  # whatever is wrong with the model, who loads it will say
-        return ModelTraits(causal, segments=True)
+        return ModelTraits(causal or kind in PAST_ONLY, segments=True)
     said = {bool(cast(Any, module).is_causal) for module in model.modules() if hasattr(module, "is_causal")}
     causal = said == {True} if len(said) == 1 else causal
     causal = (causal or bool(getattr(config, "is_decoder", False))) and not config.is_encoder_decoder
-    return ModelTraits(causal, segments="token_type_ids" in signature(model.forward).parameters)
+    return ModelTraits(causal or kind in PAST_ONLY, segments="token_type_ids" in signature(model.forward).parameters)
 
 
 class TokenClasses:
