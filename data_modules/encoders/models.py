@@ -92,7 +92,7 @@ class ModelFiles:
         failure: str = "the weights cannot be read",
         **config: Any,
     ) -> tuple[PreTrainedModel, list[str]]:
-        """The model, and the names of its tensors that the weights lack; all its numbers are finite.
+        """The model, and the names of its tensors that the weights lack; all numbers of the others are finite.
 
         Whatever is drawn, is drawn by the seed (the spec's own unless given). `kind` is one of transformers' Auto
         classes, `failure` what an error says, `config` what to change in the model's configuration.
@@ -108,7 +108,7 @@ class ModelFiles:
             raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}).") from error
         if self.change:
             add_change(model.base_model, self.change)
-        require_finite_weights(model, weight_files(self.folder))
+        require_finite_weights(model, weight_files(self.folder), missing)
         return model, missing
 
     def _read(
