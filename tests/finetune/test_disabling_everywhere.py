@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from transformers import AttentionInterface
+from transformers import AttentionInterface, GPTNeoConfig, GPTNeoModel
 
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, streamed_attention
-from headscope.data_modules.encoders.families import small_model
+from headscope.data_modules.encoders.families import small_config, small_model
 from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by
 from headscope.data_modules.encoders.self_check import check
 from headscope.errors import InputError
@@ -171,6 +171,18 @@ def test_what_cannot_be_disabled_is_refused_by_name(batch):
         disabled(small_model("xlnet"), [(1, 1)]).__enter__()
     with pytest.raises(InputError, match="gpt_neo: its queries look at a part of the tokens only, so how=uniform"):
         disabled(small_model("gpt_neo"), [(1, 1)]).__enter__()
+    near = GPTNeoModel(small_config(GPTNeoConfig, attention_types=[[["global", "local"], 1]], window_size=9)).eval()
+    longer = {name: torch.cat([tensor, tensor], 1) for name, tensor in batch.items()}
+    for how in ("uniform", "zero"):
+        with disabled(near, [(2, 1)], how):
+            near(**batch)  # all within the window
+    with (
+        pytest.raises(InputError, match="gpt_neo: its queries look at a part .* so how=mean"),
+        disabled(near, [(2, 1)], "mean"),
+    ):
+        near(**longer)
+    with disabled(near, [(2, 1)], "resample"):
+        near(**longer)
     twice = small_model("diffllama")
     with pytest.raises(InputError, match="diffllama: 4 attentions ran, expected 2"), disabled(twice, [(1, 1)]):
         twice(**batch)
