@@ -5,14 +5,21 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from transformers import AttentionInterface, GPTNeoConfig, GPTNeoModel
+from transformers import (
+    AttentionInterface,
+    DebertaV2ForSequenceClassification,
+    GPTNeoConfig,
+    GPTNeoModel,
+    LlamaForSequenceClassification,
+    MPNetForSequenceClassification,
+)
 
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, streamed_attention
 from headscope.data_modules.encoders.families import small_config, small_model
 from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by
 from headscope.data_modules.encoders.self_check import check
 from headscope.errors import InputError
-from headscope.finetune.ablation import gated
+from headscope.finetune.ablation import gated, head_importance
 from headscope.finetune.head_mask import WAYS, disabled
 
 LENGTHS = (9, 6, 4)
@@ -163,6 +170,36 @@ def test_heads_of_a_model_with_its_own_maps_are_disabled_where_its_output_is_rig
     with disabled(model, [(2, 3)], "zero"):
         found = model(**batch)[0][real]
     assert (found - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
+@pytest.mark.parametrize("arch", ["llama", "mpnet", "deberta-v2"])
+def test_the_importance_of_each_head_equals_a_finite_difference(arch, batch):
+    """In Llama two heads share keys and values, and each has its own part of what the output projection gets."""
+    kinds = {"llama": LlamaForSequenceClassification, "mpnet": MPNetForSequenceClassification}
+    base = small_model(arch)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = kinds.get(arch, DebertaV2ForSequenceClassification)(base.config).eval().double().requires_grad_(False)
+
+    def losses(layer, head, gate):
+        def turned(_, given):
+            parts = given[0].unflatten(-1, (4, -1)).clone()
+            parts[:, :, head] *= gate
+            return (parts.flatten(2),)
+
+        hook = OUTPUT[arch](model.base_model)[layer].register_forward_pre_hook(turned)
+        found = model(**batch).logits.square().sum(1)
+        hook.remove()
+        return found
+
+    importance = head_importance(model, batch, lambda logits: logits.square().sum(1))
+    for layer in range(2):
+        for head in range(4):
+            expected = (losses(layer, head, 1.005) - losses(layer, head, 0.995)).abs() / 0.01
+            torch.testing.assert_close(
+                importance[:, layer, head].double(), expected, atol=1e-4 * float(importance.max()), rtol=1e-3
+            )
+    assert importance.min() > 0
 
 
 @torch.no_grad()
