@@ -196,7 +196,7 @@ def of_text(config: PreTrainedConfig, name: str) -> PreTrainedConfig:
     for part in (config, getattr(config, "encoder", None), getattr(config, "text_config", None)):
         if getattr(part, "num_attention_heads", None) and getattr(part, "num_hidden_layers", None):
             return cast(PreTrainedConfig, part)
-    raise InputError(f"{name}: {config.model_type} is no model with layers of attention heads.")
+    raise InputError(f"{name}: {config.model_type} is no model with layers of attention heads; name another model.")
 
 
 def tuned_encoder(name: str | None = None, base: str | None = None, **options: Any) -> FrozenEncoder | None:

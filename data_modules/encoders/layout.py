@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from headscope.errors import InputError
 from headscope.layout import Layout
 
 TOKEN_CLASSES = ("other", "cls", "sep", "punctuation")  # numbers in the gold array `token_class`
@@ -131,6 +132,15 @@ class TokenClasses:
         if self.alike:  # the one that starts the input is the first token, the others part its texts
             classes[:1][ids[:1] == self.first] = CLS
         return classes
+
+
+def mask_token_id(name: str, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id of the token that stands for a masked one; an error where the model of a name has none."""
+    if tokenizer.mask_token_id is None:
+        raise InputError(
+            f"{name}: its tokenizer has no mask token, so it is no masked language model; name an encoder that is one."
+        )
+    return cast(int, tokenizer.mask_token_id)
 
 
 def token_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:

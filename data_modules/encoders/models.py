@@ -35,6 +35,7 @@ POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
 TASK_MODELS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 TASK_KEY, START_KEY = "finetuning_task", "finetuned_from"  # the second is our own: what the weights were before
 TASK_HEADS = ("classifier.", "score.", "qa_outputs.")
+WAY_OUT = "name another encoder, or get its files again where they are damaged."
 NAMED = ("revision", "change")  # told where they are given; what they decide is in the checksum
 
 
@@ -105,7 +106,7 @@ class ModelFiles:
             with torch.random.fork_rng(), quiet_loading():
                 model, missing = self._read(kind, self.spec.seed if seed is None else seed, options, config)
         except Exception as error:  # and so do the readers of safetensors and of torch's own files
-            raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}).") from error
+            raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}); {WAY_OUT}") from error
         if self.change:
             add_change(model.base_model, self.change)
         require_finite_weights(model, weight_files(self.folder), missing)
