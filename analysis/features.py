@@ -173,9 +173,10 @@ def feature_values(
     bits = torch.arange(len(FEATURES), device=maps.device)
     has = (gold["features"].clamp(min=0)[..., None] >> bits & 1).bool() & real[..., None]  # (batch, token, feature)
     received = (real[:, None, None].float() @ maps).squeeze(2) / visible.sum(1).clamp(min=1)[:, None]
-    read = real.sum(1) - 1 if layout.causal else torch.zeros_like(real.sum(1))  # the last token has seen all
+    first = has[..., FEATURES.index("cls")]  # which some models set behind the texts
+    read = real.sum(1) - 1 if layout.causal else first.int().argmax(1)  # the last token has seen all
     from_read = maps.gather(2, read[:, None, None, None].expand(-1, maps.shape[1], -1, maps.shape[3])).squeeze(2)
-    is_read = (real.any(1) if layout.causal or layout.first else torch.zeros_like(real[:, 0]))[:, None]
+    is_read = (real if layout.causal else first).any(1)[:, None]
     values = [largest(columns, has[..., n]) for columns in (received, from_read) for n in range(len(FEATURES))]
     there = has.any(1)  # (batch, feature)
     defined = [*there.unbind(1), *(there & is_read).unbind(1)]

@@ -129,6 +129,25 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     assert counts["noun_pronoun_forward"] == counts["same_word_forward"] == counts["same_word_backward"] == 2
 
 
+def test_a_model_that_sets_its_first_token_behind_the_text_is_read_there(batch, glue_facts):
+    """As XLNet does: the rows of [CLS] are then the last real ones, whatever stands in front."""
+    features = [[SEP if token == 0 else bits for token, bits in enumerate(row)] for row in FEATURES]
+    for row in features:
+        row[-1] = CLS
+    gold = {**batch.gold, "features": padded(features)}
+    moved = AttentionBatch(batch.mask, gold, batch.index, maps=batch.maps)
+    values = found(glue_facts, moved).heads["cls_to_sep"].value
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            maps = [batch.maps[index, layer, head].tolist() for index in range(len(LENGTHS))]
+            rows = [one[length - 1] for one, length in zip(maps, LENGTHS, strict=True)]
+            largest = [
+                max(row[token] for token, bits in enumerate(of) if bits & SEP)
+                for row, of in zip(rows, features, strict=True)
+            ]
+            assert values[layer][head] == pytest.approx(sum(largest) / len(largest), abs=1e-6)
+
+
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
     heads = found(replace(glue_facts, tuned=True), batch).heads
     first, second = expected_means(batch.maps), expected_means(batch.tuned_maps)
