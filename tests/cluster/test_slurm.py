@@ -29,7 +29,7 @@ def cluster(tmp_path_factory):
     """The environment of a SLURM of one machine."""
     try:
         with slurm.one_machine(tmp_path_factory.mktemp("slurm") / "here") as environment:
-            yield {**environment, "OMP_NUM_THREADS": "1"}
+            yield environment
     except slurm.CannotStart as error:
         pytest.skip(f"SLURM cannot be started here: {error}")
 
