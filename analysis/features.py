@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headscope.analysis.base import Analysis, Unsuitable, flat_maps
 from headscope.analysis.links import largest, link_attention, link_ends, seen_links
-from headscope.analysis.statistics import interval, poisson_weights, require_replicates
+from headscope.analysis.statistics import differs, holm_of_defined, interval, poisson_weights, require_replicates
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS, SAME_WORD
@@ -35,14 +35,15 @@ LINK_LABELS = {
 COREFERRING = "pairs of a sentence that corefer, as annotated"
 EVERY = "every noun with every pronoun of a text, since no coreference is annotated here"
 TUNED, CHANGE = "tuned_", "change_"
+CHANGED = "The value in the fine-tuned model minus that in this one; p by Holm over all heads and quantities."
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
 
 
 class FeatureAttention(Analysis):
     """Per input the attention that a feature's token gets, the largest where there are several; averaged over the inputs
-    that have the feature. With a second model, its values and the differences too.
+    that have the feature. With a second model, its values and the differences too, which are tested.
 
-    The table names the highest head of a quantity that at least `min_count` inputs have: of fewer, it is chance."""
+    The table names the highest head of a quantity, and a change has a p-value, where at least `min_count` inputs have it."""
 
     kind = ("glue", "treebank_tokens")
     total: Tensor
@@ -91,18 +92,28 @@ class FeatureAttention(Analysis):
                 for q, name in enumerate(QUANTITIES)
             }
         rows = [self._row(name, q, means, counts[q]) for q, name in enumerate(QUANTITIES) if counts[q]]
-        heads = {}
+        heads, changed = {}, self._p_of_changes(means, counts)
         for name, (mean, replicates, q) in grids.items():
             if counts[q]:
                 low, high = map(self.grid, interval(replicates, drawn_counts[:, q]))
                 n = self.grid(torch.full_like(mean, counts[q]))
-                heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high)
+                p = self.grid(changed[q]) if name.startswith(CHANGE) and q in changed else None
+                heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high, p)
         named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
         notes = [named + none, *cls_notes(rows, self.layout)]
         if any(row["quantity"].startswith("noun_pronoun") for row in rows):
             notes.append(f"noun and pronoun: {COREFERRING if self.coreference else EVERY}")
         return Findings(tables={"features": rows}, heads=heads, notes={"features": notes})
+
+    def _p_of_changes(self, means: Tensor, counts: Sequence[int]) -> dict[int, Tensor]:
+        """The p-values of heads by quantity, of those that enough inputs have; Holm over all heads and these quantities."""
+        enough = [q for q, count in enumerate(counts) if count >= self.min_count] if len(self.models) > 1 else []
+        if not enough:
+            return {}
+        drawn = (self.resampled_total[:, 1, enough] - self.resampled_total[:, 0, enough]).double()
+        p = differs((means[1] - means[0])[enough].cpu().numpy(), drawn / self.resampled_inputs[:, enough, None])
+        return dict(zip(enough, torch.from_numpy(holm_of_defined(p)), strict=True))
 
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the row that is read."""
@@ -126,7 +137,7 @@ def meaning(name: str, layout: Layout) -> Quantity:
         one = meaning(name.removeprefix(TUNED), layout)
         return replace(one, name=name, label=f"{one.label}, fine-tuned", description="The same in the fine-tuned model.")
     if name.startswith(CHANGE):
-        one, text = meaning(name.removeprefix(CHANGE), layout), "The value in the fine-tuned model minus that in this one."
+        one, text = meaning(name.removeprefix(CHANGE), layout), CHANGED
         return replace(one, name=name, label=f"change of {one.label}", description=text)
     if name in TO_FEATURE:
         feature = feature_label(name.removeprefix("attention_to_"))
@@ -162,9 +173,10 @@ def feature_values(
     bits = torch.arange(len(FEATURES), device=maps.device)
     has = (gold["features"].clamp(min=0)[..., None] >> bits & 1).bool() & real[..., None]  # (batch, token, feature)
     received = (real[:, None, None].float() @ maps).squeeze(2) / visible.sum(1).clamp(min=1)[:, None]
-    read = real.sum(1) - 1 if layout.causal else torch.zeros_like(real.sum(1))  # the last token has seen all
+    first = has[..., FEATURES.index("cls")]  # which some models set behind the texts
+    read = real.sum(1) - 1 if layout.causal else first.int().argmax(1)  # the last token has seen all
     from_read = maps.gather(2, read[:, None, None, None].expand(-1, maps.shape[1], -1, maps.shape[3])).squeeze(2)
-    is_read = (real.any(1) if layout.causal or layout.first else torch.zeros_like(real[:, 0]))[:, None]
+    is_read = (real if layout.causal else first).any(1)[:, None]
     values = [largest(columns, has[..., n]) for columns in (received, from_read) for n in range(len(FEATURES))]
     there = has.any(1)  # (batch, feature)
     defined = [*there.unbind(1), *(there & is_read).unbind(1)]

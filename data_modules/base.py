@@ -283,8 +283,11 @@ class AttentionDataModule(pl.LightningDataModule):
             require_choice("stages", stage, SPLITS_OF_STAGE)
         self.wanted = {split for stage in stages for split in SPLITS_OF_STAGE[stage]}
         self.read_examples()
-        if self.words.outputs and not self.cache:
-            self.encoder.load()  # one whose maps cannot be had says so before texts are parsed and vectors are read
+        # A model whose maps cannot be had says so before texts are parsed and vectors are read.
+        if self.words.outputs and self.cache:
+            self.encoder.require_maps()  # where they are stored, nobody else reads the weights
+        elif self.words.outputs:
+            self.encoder.load()
         for split in sorted(self.wanted):
             self._split(split)
 

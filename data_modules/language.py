@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -11,9 +11,10 @@ from headscope.contracts import Facts
 from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
+from headscope.data_modules.encoders.layout import mask_token_id
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
 from headscope.data_modules.segments import SAMPLE, masked_tokens, paragraph_pairs, sampled
-from headscope.errors import ConfigError, DataError, InputError, require_choice, require_limit
+from headscope.errors import ConfigError, DataError, require_choice, require_limit
 from headscope.processes import progress
 
 OBJECTIVES = ("auto", "masked", "causal")
@@ -90,8 +91,8 @@ class LanguageDataModule(AttentionDataModule):
 
     def asked(self, tokenizer: PreTrainedTokenizerBase) -> str:
         """The objective, told by the tokenizer where it is not given."""
-        if self.objective == "masked" and tokenizer.mask_token_id is None:
-            raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
+        if self.objective == "masked":
+            mask_token_id(self.encoder.name, tokenizer)
         if self.objective != "auto":
             return self.objective
         return "causal" if tokenizer.mask_token_id is None else "masked"
@@ -119,7 +120,7 @@ class LanguageDataModule(AttentionDataModule):
             asked = ~np.isin(ids, special)
         inputs["labels"] = np.where(asked, ids, IGNORE)
         if objective == "masked":
-            ids = np.where(asked, cast(int, tokenizer.mask_token_id), ids)
+            ids = np.where(asked, mask_token_id(self.encoder.name, tokenizer), ids)
         return Encoded(Example((), {}), ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)
 
 

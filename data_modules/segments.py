@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -15,9 +15,9 @@ from headscope.data_modules.base import AttentionDataModule
 from headscope.data_modules.batches.batch import IGNORE
 from headscope.data_modules.batches.examples import Encoded, Example, Split, encode_texts
 from headscope.data_modules.encoders.layout import TOKEN_CLASSES as TOKEN_CLASSES
-from headscope.data_modules.encoders.layout import TokenClasses
+from headscope.data_modules.encoders.layout import TokenClasses, mask_token_id
 from headscope.data_modules.readers.articles import Article, read_articles, text_files
-from headscope.errors import ConfigError, DataError, InputError, require_choice, require_limit
+from headscope.errors import ConfigError, DataError, require_choice, require_limit
 from headscope.processes import progress
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,8 @@ class SegmentDataModule(AttentionDataModule):
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
         classes = TokenClasses(tokenizer, self.encoder.layout())
-        if self.encoder.masks_tokens and tokenizer.mask_token_id is None:
-            raise InputError(f"{self.encoder.name}: its tokenizer has no mask token, so it is no masked language model.")
+        if self.encoder.masks_tokens:
+            mask_token_id(self.encoder.name, tokenizer)
         shown = enumerate(progress(examples, "tokenising"))
         return Split([self._encoded(index, example, classes, tokenizer) for index, example in shown])
 
@@ -83,7 +83,7 @@ class SegmentDataModule(AttentionDataModule):
             special, seed = np.array(tokenizer.all_special_ids), [self.seed, index]
             masked = masked_tokens(ids, special, self.mask_share, seed)
             inputs["labels"] = np.where(masked, ids, IGNORE)
-            mask = cast(int, tokenizer.mask_token_id)
+            mask = mask_token_id(self.encoder.name, tokenizer)
             ids = replaced_tokens(ids, masked, special, len(tokenizer), mask, self.masking, seed)
         example = Example((), {"token_class": classes(ids)})  # of what the model sees
         return Encoded(example, ids, np.arange(len(ids), dtype=np.int32), len(ids), model_inputs=inputs)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_changed_by
-from headscope.data_modules.encoders.head_outputs import hooked_outputs_changed_by
+from headscope.data_modules.encoders.head_outputs import hooked_outputs_changed_by, streams
 from headscope.finetune.head_mask import SEED, Head, disabled, heads_of_layers, of_another_input
 from headscope.finetune.replay import layer_outputs, layers_in_order, replayed
 
@@ -245,7 +245,7 @@ def head_importance(
 @contextmanager
 def gated(model: PreTrainedModel, gates: Float[Tensor, "layer batch head"]) -> Iterator[None]:
     """While in scope, what each head brings to an input is multiplied by its gate."""
-    if not model._supports_attention_backend:
+    if not streams(model):
         multiplied: dict[int, Any] = {layer: partial(_times, gate) for layer, gate in enumerate(gates)}
         with hooked_outputs_changed_by(model, multiplied):
             yield

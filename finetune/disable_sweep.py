@@ -28,6 +28,7 @@ from headscope.finetune.ablation import (
 )
 from headscope.finetune.frame_heads import FrameScores, ReadHeads, ReadRun, frame_scores, frames_beside_changes
 from headscope.finetune.head_mask import WAYS, heads_of_layers
+from headscope.finetune.held_out import HeldOut, held_out_best
 from headscope.finetune.per_input import PerInput
 from headscope.finetune.significance import holm, p_of_changes
 from headscope.finetune.sweep_scores import Score, TaskScore
@@ -39,8 +40,10 @@ LEVEL = (2.5, 97.5)
 SHOWN_ENDS = 5  # of the units that differ from the baseline, how many at either end
 CHANCE = (100 - (LEVEL[1] - LEVEL[0])) / 100  # of the units that make no difference, the share whose interval excludes 0
 
-
-CHOSEN = "the best is chosen among all on these same inputs, so that chance alone makes it gain"
+CHOSEN = (
+    "the best is chosen among all on these same inputs, so that chance alone makes it gain; held out: chosen on one half of "
+    "the inputs, scored on the other; p: Holm over all {}, but held out, which is one test"
+)
 
 
 class DisableSweep(pl.LightningModule):
@@ -169,6 +172,7 @@ class DisableSweep(pl.LightningModule):
             "drawn": drawn_changes,
             "p": holm(p_of_changes(changes, drawn_changes).tolist()),
             "deviation": (scores[:, 1:] - scores[:, :1]).std(0, ddof=1) if len(scores) > 1 else None,
+            "held_out": held_out_best(self.score.of, found, gold, self.score.better, self.replicates, self.seed),
             "importance": importance.double().mean(0).cpu().numpy() if self.importance else None,
             "examples": len(labels),
         }
@@ -210,11 +214,11 @@ class DisableSweep(pl.LightningModule):
         differing = [row for row in rows if row["low"] > 0 or row["high"] < 0]
         ends = differing if len(differing) <= 2 * SHOWN_ENDS else differing[:SHOWN_ENDS] + differing[-SHOWN_ENDS:]
         tables = {"gains": self._gains(rows), "disabled": rows, "best_and_worst": ends, "sweep": [self._facts()]}
-        note = [how_many_differ(len(differing), len(rows), self.units)]
+        note, chosen = [how_many_differ(len(differing), len(rows), self.units)], [CHOSEN.format(self.units)]
         if self.units == "layers":
             tables |= {} if self.sets else {"layers": self._layers()}
-            return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": [CHOSEN]})
-        notes = {"best_and_worst": note, "gains": [CHOSEN]}
+            return Findings(tables=tables, notes={"best_and_worst": note, "layers": note, "gains": chosen})
+        notes = {"best_and_worst": note, "gains": chosen}
         alone = Findings(tables=tables, heads=by_name(self._head_values()), notes=notes)
         if self.frames is None:
             return alone
@@ -226,28 +230,28 @@ class DisableSweep(pl.LightningModule):
         found, unit = self.found, self.units.removesuffix("s")
         mean, low, high = found["mean"]
         ends = {"n": found["examples"]}
-        better = self.score.better
-        gaining = [row for row in rows if better * row["change"] > 0]
+        gaining = [row for row in rows if self.score.better * row["change"] > 0]
+        beyond = sum(row["low"] > 0 or row["high"] < 0 for row in gaining)
+        told = ("disabled", "change", "low", "high", "p_holm")
         first = [row for row in rows if row["disabled"] == "layer 1"] if self.units == "layers" else []
         return [
-            {
-                "row": f"best {unit}",
-                "disabled": rows[0]["disabled"],
-                **{k: rows[0][k] for k in ("change", "low", "high")},
-                **ends,
-            },
+            {"row": f"best {unit}", **{key: rows[0][key] for key in told}, **ends},
             *(
-                {"row": "layer 1", "disabled": "layer 1", **{k: one[k] for k in ("change", "low", "high")}, **ends}
-                for one in first
+                [{"row": f"best {unit}, held out", **self._best_held_out(found["held_out"]), **ends}]
+                if found["held_out"]
+                else []
             ),
+            *({"row": "layer 1", **{key: one[key] for key in told}, **ends} for one in first),
             {"row": f"mean over all {self.units}", "disabled": "each", "change": mean, "low": low, "high": high, **ends},
             {"row": f"{self.units} that gain", "disabled": f"{len(gaining)} of {len(rows)}", **ends},
-            {
-                "row": f"{self.units} that gain beyond their interval",
-                "disabled": f"{sum(row['low'] > 0 or row['high'] < 0 for row in gaining)} of {len(rows)}",
-                **ends,
-            },
+            {"row": f"{self.units} that gain beyond their interval", "disabled": f"{beyond} of {len(rows)}", **ends},
         ]
+
+    def _best_held_out(self, best: HeldOut) -> Row:
+        """What the two halves chose, and what it changes on the half that did not choose it."""
+        low, high = map(float, np.percentile(best.drawn, LEVEL))
+        names = " and ".join(dict.fromkeys(map(self._name, best.chosen)))
+        return {"disabled": names, "change": best.change, "low": low, "high": high, "p_holm": best.p}
 
     def _facts(self) -> Row:
         return {

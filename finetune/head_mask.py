@@ -1,5 +1,6 @@
 """Disabling heads: inside a scope, the chosen heads of a model attend in a way that carries no choice of their own."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -18,10 +19,13 @@ from headscope.data_modules.encoders.attention import (
     outputs_changed_by,
     weights_changed_by,
 )
-from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by
+from headscope.data_modules.encoders.head_outputs import head_places, hooked_outputs_changed_by, streams
 from headscope.errors import ConfigError, InputError, require_choice
 
 WAYS = ("uniform", "zero", "mean", "resample")
+SHARED = ("uniform", "mean")  # among the keys that a query may look at
+IN_PART = "{}: its queries look at a part of the tokens only, so how={} cannot be had; zero and resample can."
+WINDOWS = ("window_size", "sliding_window")  # what families call how far back a query looks
 SEED = 0  # of which input of a batch another is resampled from
 Head = tuple[int, int]  # layer and head, from 1
 
@@ -37,7 +41,7 @@ def disabled(
     ones unless the model is causal; resample: what the head brings in another input of the batch, chosen by the seed.
     """
     mask = HeadMask(model, heads, how, seed, replayed)
-    if not model._supports_attention_backend:
+    if not streams(model):
         require_whole(model, how)
         with hooked_outputs_changed_by(model, {layer: partial(mask.outputs, layer) for layer in mask.layers}):
             yield
@@ -72,6 +76,8 @@ class HeadMask:
         self.layers = {layer - 1 for layer, _ in chosen}
         self.how, self.seed, self.replayed, self.layer = how, seed, replayed, None
         self.kind = model.config.model_type
+        windows = [getattr(model.config, name, None) for name in WINDOWS]
+        self.window = min((window for window in windows if type(window) is int), default=math.inf)
 
     def start(self, *_: object) -> None:
         self.layer = self.replayed - 1
@@ -103,6 +109,8 @@ class HeadMask:
 
     def outputs(self, layer: int, brought: Tensor, values: Tensor, allowed: Tensor) -> Tensor:
         """What the heads of a layer, counted from 0, bring with the disabled ones replaced."""
+        if self.how in SHARED and brought.shape[1] > self.window:  # which a tiny batch does not show
+            raise InputError(IN_PART.format(self.kind, self.how))
         instead = instead_of(brought, values, allowed, self.how, self.seed)
         return torch.where(self._chosen(layer, brought.device)[:, None], instead, brought)
 
@@ -114,11 +122,8 @@ class HeadMask:
 
 def require_whole(model: PreTrainedModel, how: str) -> None:
     """Refuse a way that needs to know which keys a query may look at, where that is not known."""
-    if how in ("uniform", "mean") and not head_places(model).whole:
-        raise InputError(
-            f"{model.config.model_type}: its queries look at a part of the tokens only, so how={how} cannot be had; "
-            "zero and resample can."
-        )
+    if how in SHARED and not head_places(model).whole:
+        raise InputError(IN_PART.format(model.config.model_type, how))
 
 
 def require_heads(heads: Iterable[Sequence[int]], layers: int, per_layer: int) -> list[Head]:

@@ -213,7 +213,7 @@ def load_language_model(spec: EncoderSpec, objective: str) -> PreTrainedModel:
     found = check(model, model.config.num_hidden_layers, model.config.num_attention_heads)
     if found.kind == "refused":
         raise InputError(f"{spec.name}: {found.why}, so its heads cannot be disabled; name another model.")
-    if found.causal != (objective == "causal"):
+    if found.causal is not None and found.causal != (objective == "causal"):
         looks = "looks at no later token" if found.causal else "looks at the tokens that it would have to say"
         other = "causal" if found.causal else "masked"
         raise ConfigError(f"data.objective={objective}: {spec.name} {looks}; use data.objective={other}.")

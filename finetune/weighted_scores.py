@@ -1,5 +1,7 @@
 """Task scores of many predictors under many weightings of the examples, for intervals over examples."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float, Num
 
@@ -8,7 +10,7 @@ from headscope.data_modules.readers.glue import Task
 Scores = Float[np.ndarray, "predictor weighting"]
 
 
-def resampled(examples: int, replicates: int, seed: int) -> Float[np.ndarray, "example weighting"]:
+def resampled(examples: int, replicates: int, seed: int | Sequence[int]) -> Float[np.ndarray, "example weighting"]:
     """How often each example is drawn in each bootstrap sample."""
     draws = np.random.default_rng(seed).multinomial(examples, np.full(examples, 1 / examples), size=replicates)
     return draws.T.astype(np.float64)

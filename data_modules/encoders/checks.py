@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,10 @@ def promised_sha256(file: Path) -> str | None:
     return blob.name if blob.parent.name == "blobs" and CHECKSUM.fullmatch(blob.name) else None
 
 
-def require_finite_weights(model: nn.Module, files: list[Path]) -> None:
-    """Refuse weights that hold NaN or infinite values; `files` are those that they were read from."""
+def require_finite_weights(model: nn.Module, files: list[Path], missing: Container[str] = ()) -> None:
+    """Refuse weights that hold NaN or infinite values; `files` are those that they were read from, but for the missing."""
     for name, tensor in model.state_dict().items():
-        if not is_finite(tensor):
+        if name not in missing and not is_finite(tensor):
             raise InputError(
                 f"{file_with(name, files)}: the tensor {name} holds NaN or infinite values; "
                 "the file is damaged, so get it again, or name another encoder."

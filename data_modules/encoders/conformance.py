@@ -20,8 +20,8 @@ from transformers.utils import logging as transformers_logging
 
 from headscope.data_modules.encoders.families import small_model, text_families
 from headscope.data_modules.encoders.frozen import of_text
-from headscope.data_modules.encoders.head_outputs import head_places
-from headscope.data_modules.encoders.self_check import Verdict, check
+from headscope.data_modules.encoders.head_outputs import head_places, streams
+from headscope.data_modules.encoders.self_check import check
 from headscope.errors import InputError, first_line
 from headscope.files import write_atomically
 from headscope.processes import progress
@@ -72,24 +72,23 @@ def conformance(family: str) -> Conformance:
         config = of_text(model.config, family)
         verdict = check(model, config.num_hidden_layers, config.num_attention_heads)
     except Exception as error:
-        return Conformance(family, what, "refused", why=first_line(error).removeprefix(f"{family}: "))
+        return Conformance(family, what, "refused", why=without_way_out(first_line(error).removeprefix(f"{family}: ")))
     if not what and verdict.kind != "refused":
         what = "decoder" if verdict.causal else "encoder"
-    disabled = verdict.kind == "streamed" or (verdict.kind == "own maps" and can_be_disabled(model))
-    return Conformance(family, what, verdict.kind, verdict.maps, verdict.output, disabled, reason(verdict))
+    disabled = verdict.kind != "refused" and can_be_disabled(model)
+    return Conformance(family, what, verdict.kind, verdict.maps, verdict.output, disabled, without_way_out(verdict.why))
 
 
-def reason(verdict: Verdict) -> str:
-    """Why maps are not streamed, without the way out, which is for those who run into it."""
-    return verdict.why.partition("; ")[0]
+def without_way_out(why: str) -> str:
+    """The reason alone: the way out is for those who run into it."""
+    return why.partition("; ")[0]
 
 
 def can_be_disabled(model: PreTrainedModel) -> bool:
-    """Whether hooks find what each head brings; models inside the interface that are not streamed are not hooked."""
-    if model._supports_attention_backend:
-        return False
+    """Whether attention can be replaced without any other change, or hooks find what each head brings."""
     try:
-        head_places(model)
+        if not streams(model):
+            head_places(model)
     except InputError:
         return False
     return True

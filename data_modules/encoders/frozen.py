@@ -6,13 +6,20 @@ from typing import Any, cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import MODEL_MAPPING, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.attention import Sink, weights_go_to
 from headscope.data_modules.encoders.layout import ModelTraits, layout_of, traits_of, with_separator
 from headscope.data_modules.encoders.models import ModelFiles, tokenizer_files
-from headscope.data_modules.encoders.self_check import Verdict, key_of, require_usable, verdict_of
+from headscope.data_modules.encoders.self_check import (
+    Verdict,
+    key_of,
+    remembered,
+    require_layout,
+    require_usable,
+    verdict_of,
+)
 from headscope.errors import ConfigError, InputError, first_line, given
 from headscope.files import once
 from headscope.layout import Layout
@@ -26,6 +33,7 @@ class FrozenEncoder(nn.Module):
     """An encoder in eval mode that never learns; its weights are read on `load`. Options are the fields of `EncoderSpec`."""
 
     gives = "attention"  # what its maps hold
+    kind: type = AutoModel  # what opens its weights
     masks_tokens = False  # whether its inputs must have masked tokens, with labels beside them
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -67,8 +75,19 @@ class FrozenEncoder(nn.Module):
 
     def _verdict(self, model: PreTrainedModel) -> Verdict:
         """What the self-check said of the model, now or when it was first loaded; an error where it is refused."""
-        key = key_of(self.files, type(model).__name__)
-        return require_usable(self.name, verdict_of(model, self.layers, self.heads, key))
+        return self._usable(verdict_of(model, self.layers, self.heads, key_of(self.files, self.kind)))
+
+    def _usable(self, verdict: Verdict) -> Verdict:
+        require_layout(self.name, require_usable(self.name, verdict), self._traits().causal)
+        return verdict
+
+    def require_maps(self) -> None:
+        """Refuse a model whose maps cannot be had, before any work; its weights are read where nothing is known of it."""
+        verdict = remembered(key_of(self.files, self.kind))
+        if verdict is None:
+            self.load()
+        else:
+            self._usable(verdict)
 
     def loaded(self) -> PreTrainedModel:
         """The model itself."""
@@ -177,7 +196,7 @@ def of_text(config: PreTrainedConfig, name: str) -> PreTrainedConfig:
     for part in (config, getattr(config, "encoder", None), getattr(config, "text_config", None)):
         if getattr(part, "num_attention_heads", None) and getattr(part, "num_hidden_layers", None):
             return cast(PreTrainedConfig, part)
-    raise InputError(f"{name}: {config.model_type} is no model with layers of attention heads.")
+    raise InputError(f"{name}: {config.model_type} is no model with layers of attention heads; name another model.")
 
 
 def tuned_encoder(name: str | None = None, base: str | None = None, **options: Any) -> FrozenEncoder | None:

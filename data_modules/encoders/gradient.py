@@ -29,7 +29,7 @@ class GradientEncoder(FrozenEncoder):
         super().__init__(**options)
         if self.spec.init != "pretrained":
             raise ConfigError(f"encoder.init={self.spec.init}: gradients need a trained head, so only pretrained works.")
-        self.objective = objective
+        self.objective, self.kind = objective, OBJECTIVES[objective]
         self.masks_tokens = objective == "masked_lm"
         if self.masks_tokens and self._traits().causal:
             raise ConfigError(
@@ -51,7 +51,7 @@ class GradientEncoder(FrozenEncoder):
 
     def _with_head(self) -> PreTrainedModel:
         try:
-            model, missing = self.files.load(OBJECTIVES[self.objective])
+            model, missing = self.files.load(self.kind)
         except InputError as error:
             if "Unrecognized configuration class" in str(error.__cause__):  # an architecture without such a head
                 raise InputError(f"{self.name}: {self._way_out()}") from error

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders.attention import OutputChange
-from headscope.data_modules.encoders.self_check import tiny_batch
+from headscope.data_modules.encoders.self_check import ROUGH, ROW_TOLERANCE, TOLERANCE, run_streamed, tiny_batch
 from headscope.errors import InputError, first_line
 
 SAME = 1e-4  # relative to the largest number
@@ -67,6 +67,43 @@ class HeadPlaces:
 
 
 _found: WeakKeyDictionary[nn.Module, HeadPlaces | str] = WeakKeyDictionary()
+_faults: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+
+
+def streams(model: PreTrainedModel) -> bool:
+    """Whether heads are disabled in the one attention function; an error where that would change what a model computes."""
+    base = inner(model)
+    if not base._supports_attention_backend:
+        return False
+    if base not in _faults:
+        training, before = base.training, base.config._attn_implementation
+        try:
+            _faults[base] = _streaming_fault(base.eval())
+        except Exception as error:  # whatever a model's own code leads to
+            _faults[base] = first_line(error).partition("; ")[0]
+        finally:
+            base.train(training)
+            base.set_attn_implementation(before or "eager")
+    if fault := _faults[base]:
+        raise InputError(f"{base.config.model_type}: {fault}, so no head can be disabled.")
+    return True
+
+
+@torch.no_grad()
+def _streaming_fault(base: PreTrainedModel) -> str:
+    """What is wrong with a tiny batch that goes through the one attention function, heads as they are; "" for nothing."""
+    inputs = {name: tensor.to(base.device) for name, tensor in tiny_batch(base.config).items()}
+    real, layers = inputs["attention_mask"].bool(), base.config.num_hidden_layers
+    with torch.autocast(base.device.type, enabled=False):
+        base.set_attn_implementation("eager")
+        expected: Tensor = base(**inputs)[0][real]
+        maps, states = run_streamed(base, inputs)
+    if len(maps) != layers:
+        return f"{len(maps)} attentions ran, expected {layers}"
+    apart = float((states[real] - expected).abs().max() / expected.abs().max().clamp(min=1))
+    # Only the output matters here, and rounding adds up in it: what is computed otherwise is off by far more.
+    tolerance = max(ROW_TOLERANCE, TOLERANCE.get(base.dtype, ROUGH))
+    return f"its output changes by {apart:.2g} where its attention can be replaced" if apart > tolerance else ""
 
 
 def head_places(model: PreTrainedModel) -> HeadPlaces:

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from headscope.errors import InputError
 from headscope.layout import Layout
 
 TOKEN_CLASSES = ("other", "cls", "sep", "punctuation")  # numbers in the gold array `token_class`
@@ -22,6 +23,7 @@ PERIODS_AND_COMMAS = (".", ",")
 WORD_START = "Ġ▁"  # how tokenizers mark the piece that starts a word
 NEWLINE = "\n"
 WHOLE_INPUT = ("xlnet",)  # see it, though they have a head for causal language modelling and none for masked
+PAST_ONLY = ("clip_text_model", "evolla")  # see it, though neither their attention nor a head says so
 
 
 def layout_of(tokenizer: PreTrainedTokenizerBase, causal: bool) -> Layout:
@@ -105,11 +107,11 @@ def traits_of(config: PreTrainedConfig, trust_remote_code: bool = False) -> Mode
         with torch.device("meta"):
             model = AutoModel.from_config(config, trust_remote_code=trust_remote_code)
     except Exception:  # whatever is wrong with the model, who loads it will say
-        return ModelTraits(causal, segments=True)
+        return ModelTraits(causal or kind in PAST_ONLY, segments=True)
     said = {bool(cast(Any, module).is_causal) for module in model.modules() if hasattr(module, "is_causal")}
     causal = said == {True} if len(said) == 1 else causal
     causal = (causal or bool(getattr(config, "is_decoder", False))) and not config.is_encoder_decoder
-    return ModelTraits(causal, segments="token_type_ids" in signature(model.forward).parameters)
+    return ModelTraits(causal or kind in PAST_ONLY, segments="token_type_ids" in signature(model.forward).parameters)
 
 
 class TokenClasses:
@@ -130,6 +132,15 @@ class TokenClasses:
         if self.alike:  # the one that starts the input is the first token, the others part its texts
             classes[:1][ids[:1] == self.first] = CLS
         return classes
+
+
+def mask_token_id(name: str, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id of the token that stands for a masked one; an error where the model of a name has none."""
+    if tokenizer.mask_token_id is None:
+        raise InputError(
+            f"{name}: its tokenizer has no mask token, so it is no masked language model; name an encoder that is one."
+        )
+    return cast(int, tokenizer.mask_token_id)
 
 
 def token_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:

@@ -35,6 +35,7 @@ POSITION_EMBEDDINGS = ("position_embeddings", "wpe")
 TASK_MODELS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 TASK_KEY, START_KEY = "finetuning_task", "finetuned_from"  # the second is our own: what the weights were before
 TASK_HEADS = ("classifier.", "score.", "qa_outputs.")
+WAY_OUT = "name another encoder, or get its files again where they are damaged."
 NAMED = ("revision", "change")  # told where they are given; what they decide is in the checksum
 
 
@@ -92,7 +93,7 @@ class ModelFiles:
         failure: str = "the weights cannot be read",
         **config: Any,
     ) -> tuple[PreTrainedModel, list[str]]:
-        """The model, and the names of its tensors that the weights lack; all its numbers are finite.
+        """The model, and the names of its tensors that the weights lack; all numbers of the others are finite.
 
         Whatever is drawn, is drawn by the seed (the spec's own unless given). `kind` is one of transformers' Auto
         classes, `failure` what an error says, `config` what to change in the model's configuration.
@@ -105,10 +106,10 @@ class ModelFiles:
             with torch.random.fork_rng(), quiet_loading():
                 model, missing = self._read(kind, self.spec.seed if seed is None else seed, options, config)
         except Exception as error:  # and so do the readers of safetensors and of torch's own files
-            raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}).") from error
+            raise InputError(f"{self.folder}: {failure} ({quoted_reason(error)}); {WAY_OUT}") from error
         if self.change:
             add_change(model.base_model, self.change)
-        require_finite_weights(model, weight_files(self.folder))
+        require_finite_weights(model, weight_files(self.folder), missing)
         return model, missing
 
     def _read(

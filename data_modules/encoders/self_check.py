@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from headscope.data_modules.encoders import attention
 from headscope.data_modules.encoders.attention import IMPLEMENTATION, weights_go_to
-from headscope.data_modules.encoders.models import ModelFiles
+from headscope.data_modules.encoders.models import ModelFiles, quiet_loading
 from headscope.data_modules.first_use import cache_file
 from headscope.errors import InputError, first_line
 from headscope.files import files_sha256, joined_sha256, write_atomically
@@ -43,7 +43,7 @@ class Verdict:
     maps: float | None = None
     output: float | None = None
     why: str = ""
-    causal: bool = False  # whether no query looks at what comes after it
+    causal: bool | None = None  # whether no query looks at what comes after it; None where that is not known
 
 
 def verdict_of(model: PreTrainedModel, layers: int, heads: int, key: str | None = None) -> Verdict:
@@ -51,24 +51,28 @@ def verdict_of(model: PreTrainedModel, layers: int, heads: int, key: str | None 
 
     The model is left with the attention that its verdict asks for.
     """
-    record = _read() if key else {}
-    verdict = record.get(key or "")
+    verdict = remembered(key) if key else None
     if verdict is None:
-        verdict = check(model, layers, heads)
+        with quiet_loading():
+            verdict = check(model, layers, heads)
         if key:
-            _write({**record, key: verdict})
+            _write({**_read(), key: verdict})
     model.set_attn_implementation(IMPLEMENTATION if verdict.kind == "streamed" else "eager")
     return verdict
 
 
-def key_of(files: ModelFiles, kind: str) -> str:
-    """What the verdict of a model, opened as a kind of model, is remembered by."""
+def remembered(key: str) -> Verdict | None:
+    """What was said of a model when it was first loaded; None where it was not, or is not known any more."""
+    return _read().get(key)
+
+
+def key_of(files: ModelFiles, kind: type) -> str:
+    """What the verdict of a model, opened by one of transformers' Auto classes, is remembered by."""
     code = files_sha256([Path(attention.__file__), Path(__file__)])
     config = files_sha256([files.folder / "config.json"])
-    versions = (
-        f"{torch.__version__} {transformers.__version__} {files.spec.init} {files.spec.seed} {files.spec.dtype} {kind}"
-    )
-    return joined_sha256([files.checksum(), config, code, versions])
+    versions = f"{torch.__version__} {transformers.__version__}"
+    spec = f"{files.spec.init} {files.spec.seed} {files.spec.dtype} {kind.__name__}"
+    return joined_sha256([files.checksum(), config, code, f"{versions} {spec}"])
 
 
 @torch.inference_mode()
@@ -81,11 +85,12 @@ def check(model: PreTrainedModel, layers: int, heads: int) -> Verdict:
         own: Maps = tuple(getattr(output, "attentions", None) or ())
     except Exception as error:  # whatever a model's own code leads to
         return Verdict("refused", why=f"its own attention cannot be run ({first_line(error)})")
-    if not all(bool(layer.isfinite().all()) for layer in own if isinstance(layer, Tensor)):
-        # Nothing to compare; who reads the maps names the head where they stop being numbers.
-        return Verdict("streamed" if model._supports_attention_backend else "own maps", why="its own maps hold NaN")
     if wrong := shape_fault(own, layers, heads, real):
         return Verdict("refused", why=wrong)
+    # Of real tokens: what padding gives to others is nobody's, and no reason to compare nothing.
+    if not all(bool(layer.transpose(1, 2)[real].isfinite().all()) for layer in own):
+        # Nothing to compare; who reads the maps names the head where they stop being numbers.
+        return Verdict("streamed" if model._supports_attention_backend else "own maps", why="its own maps hold NaN")
     causal = max(float(layer.triu(1).transpose(1, 2)[real].abs().max()) for layer in own) == 0
     return replace(streamed_or_own(model, inputs, own, output[0]), causal=causal)
 
@@ -169,6 +174,17 @@ def require_usable(name: str, verdict: Verdict) -> Verdict:
     if verdict.kind == "refused":
         raise InputError(f"{name}: {verdict.why}, so its maps cannot be had; name another model.")
     return verdict
+
+
+def require_layout(name: str, verdict: Verdict, causal: bool) -> None:
+    """Refuse a model whose maps look ahead where its layout says that none does, or the other way round."""
+    if verdict.causal is None or verdict.causal == causal:
+        return
+    look, known = ("no later token", "no causal one") if verdict.causal else ("later tokens", "a causal one")
+    raise InputError(
+        f"{name}: its maps look at {look}, though its family is known as {known}, so what a query may see is not known; "
+        "name another model."
+    )
 
 
 def _read() -> dict[str, Verdict]:

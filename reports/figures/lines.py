@@ -29,7 +29,8 @@ def table_lines(
         lines += axes.plot(*zip(*known, strict=True), color=colour, marker=marker, label=NAMES.get(column, column))
     for row in rows:
         if row.get("chosen"):
-            axes.axvline(row[over], color="black", linewidth=0.6, linestyle=":", zorder=0)
+            at = axes.axvline(row[over], color="black", linewidth=0.6, linestyle=":", zorder=0, label=f"chosen {over}")
+            lines.append(at)
     axes.set(xlabel=over, ylabel=label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(y=0.15)

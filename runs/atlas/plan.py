@@ -51,6 +51,8 @@ def check(cfg: DictConfig) -> Any:
     encoder = instantiate(cfg.encoder, _convert_="all")
     if cfg.tuned.name != AUTO and (tuned := instantiate(cfg.tuned, _convert_="all")):
         encoder.require_same_shape(tuned)
+        tuned.require_maps()
+    instantiate(cfg.encoder, _convert_="all").require_maps()  # of its own, so that no weights stay in memory
     return encoder
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from headscope.analysis.features import FeatureAttention
 from headscope.analysis.statistics import poisson_weights
@@ -126,6 +127,25 @@ def test_every_quantity_of_every_head_equals_a_plain_loop(batch, glue_facts):
     assert counts["attention_to_cls"] == counts["attention_to_sep"] == 4
     assert counts["verb_subject_forward"] == counts["verb_subject_backward"] == 3
     assert counts["noun_pronoun_forward"] == counts["same_word_forward"] == counts["same_word_backward"] == 2
+
+
+def test_a_model_that_sets_its_first_token_behind_the_text_is_read_there(batch, glue_facts):
+    """As XLNet does: the rows of [CLS] are then the last real ones, whatever stands in front."""
+    features = [[SEP if token == 0 else bits for token, bits in enumerate(row)] for row in FEATURES]
+    for row in features:
+        row[-1] = CLS
+    gold = {**batch.gold, "features": padded(features)}
+    moved = AttentionBatch(batch.mask, gold, batch.index, maps=batch.maps)
+    values = found(glue_facts, moved).heads["cls_to_sep"].value
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            maps = [batch.maps[index, layer, head].tolist() for index in range(len(LENGTHS))]
+            rows = [one[length - 1] for one, length in zip(maps, LENGTHS, strict=True)]
+            largest = [
+                max(row[token] for token, bits in enumerate(of) if bits & SEP)
+                for row, of in zip(rows, features, strict=True)
+            ]
+            assert values[layer][head] == pytest.approx(sum(largest) / len(largest), abs=1e-6)
 
 
 def test_the_values_of_a_second_model_and_the_change(batch, glue_facts):
@@ -254,6 +274,29 @@ def test_intervals_are_those_of_inputs_drawn_again(batch, glue_facts):
             low, high = np.percentile(drawn, [2.5, 97.5])
             grid = heads[f"{model}{name}"]
             assert (grid.low[1][2], grid.high[1][2]) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_changes_are_tested_where_enough_inputs_have_them_and_corrected_over_all(batch, glue_facts):
+    heads = found(replace(glue_facts, tuned=True), batch, replicates=30, seed=5, min_count=3).heads
+    weights = poisson_weights(batch.index, 30, 5).double().numpy()
+    alone = {}
+    for name in {one.removeprefix("change_") for one in heads if one.startswith("change_")}:
+        for place in [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]:
+            having = [n for n in range(4) if name in looped_of(batch.maps, n, *place)]
+            models = [
+                np.array([looped_of(maps, n, *place)[name] for n in having]) for maps in (batch.maps, batch.tuned_maps)
+            ]
+            change = models[1] - models[0]
+            drawn = [row[having] @ change / row[having].sum() for row in weights if row[having].sum()]
+            if len(having) >= 3:
+                alone[name, *place] = 2 * norm.sf(abs(change.mean()) / np.std(drawn, ddof=1))
+    largest, order = 0.0, sorted(alone, key=alone.__getitem__)
+    for rank, (name, layer, head) in enumerate(order):
+        largest = max(largest, min(1, alone[name, layer, head] * (len(order) - rank)))
+        assert heads[f"change_{name}"].p[layer][head] == pytest.approx(largest, abs=1e-5)
+    tested = {name for name, _, _ in alone}
+    assert "verb_subject_forward" in tested and "attention_to_negation" not in tested
+    assert {name.removeprefix("change_") for name, values in heads.items() if values.p is not None} == tested
 
 
 def looped_of(maps, n, layer, head):

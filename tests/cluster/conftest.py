@@ -59,9 +59,9 @@ class TwoNodes:
             thread.join()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def surroundings(tmp_path_factory):
-    """One thread for every process, and stored maps for these tests alone."""
+    """One thread for every process, as several run at once; and stored maps for these tests alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("HEADSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))

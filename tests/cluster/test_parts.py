@@ -8,7 +8,7 @@ from tests.cluster import pages
 from tests.cluster.parts import SETTINGS, finished, killed, machines, require_same, wait_for
 from tests.commands import train
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("surroundings")]
+pytestmark = pytest.mark.slow
 ALL = (
     "clark_table3",
     "atlas",

@@ -33,7 +33,7 @@ def started(hosts, folder, experiment, *more):
     running, words = [], pages.command("torchrun", experiment, SHARED=folder, HOST0=hosts[0].address)
     for number, host in enumerate(hosts):
         own = [f"--node-rank={number}" if word == "--node-rank=0" else word for word in words]
-        environment = {**os.environ, "GLOO_SOCKET_IFNAME": host.interface, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "GLOO_SOCKET_IFNAME": host.interface}
         with (folder / f"host{number}.txt").open("w") as said:
             command = host.command(*own, *more)
             running.append(subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=said, stderr=said))

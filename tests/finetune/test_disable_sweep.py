@@ -99,6 +99,11 @@ def test_the_mean_over_all_heads_and_how_many_gain_equal_a_loop(tuned, tmp_path)
     assert mean["change"] == pytest.approx(sum(changes) / 12)
     assert mean["low"] <= mean["change"] <= mean["high"]
     assert rows["heads that gain"]["disabled"] == f"{sum(change > 0 for change in changes)} of 12"
+    best = found.tables["disabled"][0]
+    assert rows["best head"]["p_holm"] == best["p_holm"]
+    held_out = rows["best head, held out"]
+    assert held_out["low"] <= held_out["change"] <= held_out["high"]
+    assert set(held_out["disabled"].split(" and ")) <= {row["disabled"] for row in found.tables["disabled"]}
 
 
 def test_a_stopped_sweep_redoes_no_batch(tuned, tmp_path, monkeypatch):
@@ -180,7 +185,7 @@ def swept(units, changes, low, high, tmp_path, data):
     sweep = DisableSweep(data.facts(), str(tmp_path / "sweep"), units=units, importance=False)
     given = {"scores": 70 + np.array(changes), "changes": np.array(changes), "low": np.array(low), "high": np.array(high)}
     sweep.found = {"baseline": 70.0, "deviation": None, "importance": None, "examples": 9, "mean": [0.5, 0.0, 1.0], **given}
-    sweep.found["p"] = [0.5] * len(changes)
+    sweep.found |= {"p": [0.5] * len(changes), "held_out": None}
     return sweep.findings()
 
 

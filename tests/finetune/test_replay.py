@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from headscope.data_modules.encoders.families import small_model
+from headscope.data_modules.encoders.head_outputs import streams
 from headscope.finetune.ablation import path_of, without_each_head, without_each_layer
 from headscope.finetune.head_mask import disabled
 from headscope.finetune.replay import layer_outputs, layers_in_order, replayed
@@ -66,6 +67,7 @@ def test_layers_that_are_shared_are_not_replayed():
 def test_a_sweep_runs_each_layer_as_often_as_heads_at_or_below_it_ask(tiny_classifier, inputs):
     model = tiny_classifier("distilbert")
     layers, ran = layers_in_order(model), []
+    assert streams(model)  # which is seen once, by passes that are not to be counted
     for number, layer in enumerate(layers):
         layer.attention.register_forward_hook(lambda *_, number=number: ran.append(number))
     without_each_head(model, inputs, "uniform")

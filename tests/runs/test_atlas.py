@@ -17,6 +17,7 @@ from omegaconf import OmegaConf, open_dict
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from headscope.analysis.head_questions import ablation_by_role
+from headscope.data_modules.encoders.families import small_model
 from headscope.errors import ConfigError, InputError
 from headscope.runs import children
 from headscope.runs.atlas import job, parts
@@ -311,6 +312,16 @@ def test_a_mistake_is_one_sentence_before_any_work(override, sentence, tmp_path)
     assert sentence in told
     assert "\n" not in told
     assert not list(tmp_path.glob("*/config.json"))
+
+
+def test_a_model_whose_maps_cannot_be_had_is_refused_before_anything_is_fine_tuned(tmp_path, minilm):
+    model = small_model("longformer")
+    model.save_pretrained(tmp_path / "model")
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(minilm.folder / file, tmp_path / "model")
+    with pytest.raises(InputError, match="so its maps cannot be had; name another model"):
+        run_atlas(tmp_path / "run", *SMALL, f"encoder.name={tmp_path / 'model'}")
+    assert not list(tmp_path.glob("run/*/*"))
 
 
 def composed(*overrides):

@@ -6,10 +6,11 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
+from headscope.analysis.roles.heads import TUNED as OF_SECOND
 from headscope.analysis.roles.tasks import METRICS
 from headscope.contracts import ChildRun, Source
 from headscope.layout import Layout
-from headscope.published import STATES, figures_beside, why_not_beside
+from headscope.published import FINE_TUNED, STATES, figures_beside, why_not_beside
 from headscope.runs.tables import ONE_EACH, in_common, name_of_all
 from tests.conftest import TINY
 from tests.runs.conftest import PROJECT, composed
@@ -133,6 +134,33 @@ def test_every_published_figure_has_a_metric_or_a_row(experiment, run_here, rand
     assert set(tables) <= set(results["tables"])
     for name, rows in tables.items():
         assert known({next(iter(row.values())): row["published"] for row in results["tables"][name]}) == rows, name
+    assert not beside_the_other_model(results["provenance"], metrics, tables)
+
+
+def beside_the_other_model(provenance, metrics, tables):
+    """The figures that a run of two models shows beside the one that they are not of; of one model, those of a second."""
+    state = provenance["config"]["published"]["state"]
+    second = provenance["tuned_encoder"] is not None
+    of_second = {name for name in metrics if name.removeprefix("test/").startswith(OF_SECOND)}
+    if second and state == FINE_TUNED:  # rows of a table do not say of which model they are
+        return {*metrics} - of_second | {*tables}
+    return of_second
+
+
+@pytest.mark.parametrize(
+    ("state", "second", "metrics", "tables", "wrong"),
+    [
+        ("fine-tuned", True, ["test/tuned_x"], [], set()),
+        ("fine-tuned", True, ["test/tuned_x", "test/x"], [], {"test/x"}),
+        ("fine-tuned", True, [], ["gains"], {"gains"}),
+        ("fine-tuned", False, ["test/x"], ["gains"], set()),
+        ("pre-trained", True, ["test/tuned_x", "test/x"], ["gains"], {"test/tuned_x"}),
+        ("pre-trained", False, ["test/x"], ["checks"], set()),
+    ],
+)
+def test_a_figure_beside_the_other_model_of_a_run_is_found(state, second, metrics, tables, wrong):
+    provenance = {"config": {"published": {"state": state}}, "tuned_encoder": {"name": "second"} if second else None}
+    assert beside_the_other_model(provenance, metrics, tables) == wrong
 
 
 @pytest.mark.parametrize("experiment", [name for name in FILES if is_table(name)])

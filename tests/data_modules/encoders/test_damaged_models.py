@@ -14,6 +14,7 @@ from headscope.contracts import EncoderSpec
 from headscope.data_modules.encoders.checks import is_finite
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.gradient import GradientEncoder
+from headscope.data_modules.encoders.models import ModelFiles
 from headscope.data_modules.encoders.weight_change import add_change, change_content
 from headscope.data_modules.readers.glue import TASKS
 from headscope.errors import InputError
@@ -55,6 +56,20 @@ def test_so_are_those_of_a_classifier_and_of_a_language_model(random_encoder):
         lambda: load_classifier(EncoderSpec(encoder.name), TASKS["mrpc"], seed=0),
     ):
         assert f"model.safetensors: the tensor bert.{TENSOR} holds NaN" in error_of(load)
+
+
+def test_a_tensor_that_the_file_lacks_is_not_called_damaged(random_encoder, monkeypatch):
+    """Some models leave it as the memory was; that the head is not there is what its reader must know."""
+    encoder = random_encoder("bert")
+
+    def read(self, *given):
+        model, missing = ModelFiles._read_as_ever(self, *given)
+        model.state_dict()["cls.predictions.bias"][0] = float("nan")
+        return model, missing
+
+    monkeypatch.setattr(ModelFiles, "_read_as_ever", ModelFiles._read, raising=False)
+    monkeypatch.setattr(ModelFiles, "_read", read)
+    assert "has no masked-language-model head" in error_of(GradientEncoder(name=encoder.name).load)
 
 
 def test_a_sum_that_overflows_is_no_alarm():

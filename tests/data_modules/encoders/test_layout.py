@@ -92,7 +92,16 @@ def test_a_model_is_causal_where_none_of_its_maps_looks_ahead(arch, random_encod
 
 @pytest.mark.parametrize(
     ("arch", "causal"),
-    [("mpnet", False), ("t5", False), ("bart", False), ("bloom", True), ("gpt_neox", True), ("opt", True), ("xlm", False)],
+    [
+        ("mpnet", False),
+        ("t5", False),
+        ("bart", False),
+        ("bloom", True),
+        ("gpt_neox", True),
+        ("opt", True),
+        ("xlm", False),
+        ("clip_text_model", True),
+    ],
 )
 def test_families_that_say_it_in_other_ways(arch, causal):
     assert traits_of(AutoConfig.for_model(arch)).causal is causal

@@ -3,16 +3,18 @@
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AttentionInterface, AutoConfig, AutoModel
 
 from headscope.data_modules.encoders import self_check
 from headscope.data_modules.encoders.attention import streamed_attention
 from headscope.data_modules.encoders.families import small_model
 from headscope.data_modules.encoders.frozen import FrozenEncoder
+from headscope.data_modules.encoders.layout import ModelTraits
 from headscope.data_modules.encoders.self_check import check, tiny_batch
 from headscope.data_modules.segments import SegmentDataModule
 from headscope.errors import InputError
@@ -50,8 +52,6 @@ def test_the_verdict_is_kept_by_checksum(saved, monkeypatch):
 
 def test_a_function_that_is_not_the_models_own_is_found_out(monkeypatch):
     """Without the softcap, or without the sinks, streamed maps are wrong by far; the check says so."""
-    from transformers import AttentionInterface
-
     for family, dropped in (("gemma2", "softcap"), ("gpt_oss", "s_aux")):
         model = small_model(family)
         assert check(model, 2, 4).kind == "streamed"
@@ -74,6 +74,37 @@ def test_an_unknown_keyword_is_refused_by_name_and_the_models_own_maps_are_taken
     verdict = check(small_model("deepseek_v32"), 2, 4)
     assert verdict.kind == "own maps"
     assert "indices=" in verdict.why
+
+
+def test_a_model_that_looks_where_its_family_is_not_known_to_look_is_refused(saved, monkeypatch):
+    whole = "its maps look at later tokens, though its family is known as a causal one"
+    past = "its maps look at no later token, though its family is known as no causal one"
+    for family, known, sentence in (("bert", True, whole), ("llama", False, past)):
+        traits = ModelTraits(causal=known, segments=False)
+        monkeypatch.setattr(FrozenEncoder, "_traits", lambda _, traits=traits: traits)
+        folder = saved(family)
+        with pytest.raises(InputError, match=f"^{folder}: {sentence}, so what a query may see is not known; name another"):
+            FrozenEncoder(folder).load()
+
+
+def test_what_padding_attends_to_is_no_reason_to_compare_nothing(monkeypatch):
+    """Rows of padding are NaN where a model forbids them every key; those of real tokens are compared all the same."""
+    model = small_model("gemma2")
+    run, real = type(model).forward, tiny_batch(model.config)["attention_mask"].bool()
+
+    def forward(*given, **options):
+        output = run(*given, **options)
+        for layer in output.attentions or ():
+            layer.transpose(1, 2)[~real] = float("nan")
+        return output
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    assert check(model, 2, 4).maps < 1e-5
+    without = partial(streamed_attention, softcap=None)
+    monkeypatch.setitem(
+        AttentionInterface._global_mapping, "headscope", lambda *given, softcap=None, **others: without(*given, **others)
+    )
+    assert check(model, 2, 4).kind != "streamed"
 
 
 def test_sinks_take_a_share_of_every_row_as_in_the_models_own_maps():
@@ -125,9 +156,22 @@ def test_a_model_without_maps_is_refused_in_a_sentence(family, sentence, tmp_pat
         FrozenEncoder(str(tmp_path / family)).load()
 
 
-def test_a_model_whose_maps_cannot_be_had_is_refused_before_any_text_is_cut(saved, monkeypatch, minilm):
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_model_whose_maps_cannot_be_had_is_refused_before_any_text_is_cut(cache, saved, monkeypatch, capfd):
     """Parsing and word vectors come with that, and take long."""
-    data = SegmentDataModule(encoder=FrozenEncoder(saved("longformer")), limit=2)
+    folder = saved("longformer")
     monkeypatch.setattr(SegmentDataModule, "tokenise", lambda *_: pytest.fail("was cut into tokens"))
-    with pytest.raises(InputError, match="so its maps cannot be had; name another model"):
-        data.require(["test"])
+    for _ in range(2):  # the second time it is remembered
+        data = SegmentDataModule(encoder=FrozenEncoder(folder), limit=2, cache=cache)
+        with pytest.raises(InputError, match="so its maps cannot be had; name another model"):
+            data.require(["test"])
+    assert "[transformers]" not in capfd.readouterr().err  # the sentence alone
+
+
+def test_a_model_with_stored_maps_is_not_read_to_be_checked(saved, monkeypatch):
+    folder = saved("bert")
+    FrozenEncoder(folder).require_maps()
+    monkeypatch.setattr(FrozenEncoder, "load", lambda _: pytest.fail("was read"))
+    FrozenEncoder(folder).require_maps()
+    with pytest.raises(pytest.fail.Exception, match="was read"):
+        FrozenEncoder(folder, dtype="bfloat16").require_maps()

@@ -275,6 +275,12 @@ def test_lines_over_a_table_are_its_numbers():
     assert lines["F1"] == [[1, 73], [2, 78], [3, 77]]
     assert lines["accuracy"] == [[1, 61], [3, 64]]
     assert "score (%)" in texts(figure) and "epoch" in texts(figure)
+    assert "chosen epoch" not in texts(figure)
+    chosen = one(
+        table_lines, results({"epochs": [{**row, "chosen": "yes" * (row["epoch"] == 2)} for row in rows]}), **options
+    )
+    (at,) = [line for line in panels(chosen)[0].lines if line.get_label() == "chosen epoch"]
+    assert at.get_xdata() == [2, 2] and "chosen epoch" in texts(chosen)
 
 
 def test_one_row_is_no_line(tmp_path):
