@@ -16,8 +16,8 @@ from headscope.errors import InputError
 from headscope.files import local_path, parse_json, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
-FORMAT = "headscope pattern network 2"
-BEFORE = "headscope pattern network"  # saw other pictures
+FORMAT = "headscope pattern network 3"
+BEFORE = ("headscope pattern network", "headscope pattern network 2")  # saw other pictures, or had fewer measures
 CHECKSUM = "weights_sha256"
 FILE = "pattern_cnn.safetensors"
 PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
@@ -64,7 +64,7 @@ def read_network(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, OSError) as error:
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.") from error
-    if about.get("format") == BEFORE:
+    if about.get("format") in BEFORE:
         raise InputError(f"{file}: is a network of an earlier version; experiment=pattern_cnn trains a new one.")
     if about.get("format") != FORMAT or about["classes"] != list(CLASSES):
         raise InputError(f"{file}: expected a network of experiment=pattern_cnn, found something else.")

@@ -4,76 +4,18 @@ A picture of one size blurs this in long inputs. A shade is the root of a weight
 maps are shown to those who label them. Only the rows of tokens that are not special are looked at.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headscope.probes.patterns.resampling import CLS, PUNCTUATION, SEP, TINY
+from headscope.probes.patterns.axes import BAND, Axes, above
+from headscope.probes.patterns.contrasts import CONTRASTS, contrasts
+from headscope.probes.patterns.resampling import TINY
 
 BRIGHTEST = 0.002  # of the cells: those have the shade 1
-BAND = 2  # tokens to either side that count as the diagonal
 LEVELS = (0.25, 0.4, 0.6)  # shades: can be found, is seen at a glance, is bright
-SOFT = 0.05
 PROFILE = 6
-MEASURES = 69
-
-
-@dataclass(frozen=True)
-class Axes:
-    """Which tokens are which; those without a width are behind all others."""
-
-    token_class: Int[Tensor, "batch token"]
-    there: Bool[Tensor, "batch token"]
-
-    @cached_property
-    def special(self) -> Bool[Tensor, "batch token"]:
-        return ((self.token_class == CLS) | (self.token_class == SEP)) & self.there
-
-    @cached_property
-    def punctuation(self) -> Bool[Tensor, "batch token"]:
-        return (self.token_class == PUNCTUATION) & self.there
-
-    @cached_property
-    def rows(self) -> Bool[Tensor, "batch token"]:
-        """Tokens that are not special."""
-        return self.there & ~self.special
-
-    @cached_property
-    def words(self) -> Bool[Tensor, "batch token"]:
-        """Neither special nor punctuation."""
-        return self.rows & ~self.punctuation
-
-    @cached_property
-    def distance(self) -> Int[Tensor, "token token"]:
-        place = torch.arange(self.there.shape[1], device=self.there.device)
-        return (place[:, None] - place).abs()
-
-    @cached_property
-    def second(self) -> Bool[Tensor, "batch token"]:
-        """Tokens of the second sentence."""
-        return ((self.token_class == SEP).cumsum(1) > 0) & self.rows
-
-    @cached_property
-    def inside(self) -> Bool[Tensor, "batch query key"]:
-        """Cells of two tokens of one sentence of a pair that are not next to each other."""
-        first, second = self._sentences
-        alike = (first[:, :, None] & first[:, None]) | (second[:, :, None] & second[:, None])
-        return alike & (self.distance > BAND)
-
-    @cached_property
-    def across(self) -> Bool[Tensor, "batch query key"]:
-        """Cells of a token of each sentence of a pair."""
-        first, second = self._sentences
-        return (first[:, :, None] & second[:, None]) | (second[:, :, None] & first[:, None])
-
-    @property
-    def _sentences(self) -> tuple[Bool[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
-        """Tokens of the first sentence and of the second, where there are both."""
-        pair = self.second.any(1, keepdim=True)
-        return self.rows & ~self.second & pair, self.second
+MEASURES = 69 + CONTRASTS
 
 
 def shades(
@@ -91,14 +33,6 @@ def shades(
     return (roots / scale[..., None, None]).clamp(max=1), scale
 
 
-def sheared(values: Float[Tensor, "batch map query key"], reach: int) -> Float[Tensor, "batch map query offset"]:
-    """What each token gives to those from `reach` before it to `reach - 1` after it; the diagonal is a column."""
-    padded = torch.nn.functional.pad(values, (reach, reach))
-    batch, maps, queries, keys = padded.shape
-    strides = (maps * queries * keys, queries * keys, keys + 1, 1)
-    return padded.as_strided((batch, maps, queries, 2 * reach), strides)
-
-
 def row_measures(
     shade: Float[Tensor, "batch map query key"],
     scale: Float[Tensor, "batch map"],
@@ -106,7 +40,7 @@ def row_measures(
     axes: Axes,
 ) -> Float[Tensor, "batch map measure"]:
     """The measures of each map: of rows, columns and sentences; `band` is sheared, of tokens that are not special."""
-    count = axes.rows.sum(1).clamp(min=1)[:, None]
+    count = axes.count
 
     def brightest(columns: Bool[Tensor, "batch token"], beyond: int) -> Float[Tensor, "batch map query"]:
         cells = columns[:, None] & (axes.distance > beyond)
@@ -122,22 +56,18 @@ def row_measures(
     weights = torch.stack([(band[..., middle - n : middle + n + 1] ** 2).sum(-1) for n in (1, 2, 5)]) * (scale**2)[..., None]
     levels = _levels(torch.stack([near, vertical, special, far, beside]))
     # Means over the rows, all at once: they are many, and each is small.
-    means = (torch.cat([levels, _above(differences), profile, weights]) * axes.rows[:, None]).sum(-1) / count
+    means = (torch.cat([levels, above(differences), profile, weights]) * axes.rows[:, None]).sum(-1) / count
     length = axes.there.sum(1)[:, None].expand_as(scale)
     total = axes.there.sum(1).clamp(min=1)[:, None] ** 2
     whole = [scale, shade.sum((-1, -2)) / total, (shade > LEVELS[0]).sum((-1, -2)) / total, length.float().log() / 5]
-    return torch.stack([*means, *_columns(shade, axes, count), *_sentences(shade, axes), *whole], -1)
-
-
-def _above(values: Tensor) -> Tensor:
-    """1 where a shade is more than zero, softly."""
-    return torch.sigmoid(values / SOFT)
+    standing = contrasts(shade, band, axes)
+    return torch.stack([*means, *_columns(shade, axes, count), *_sentences(shade, axes), *whole, *standing], -1)
 
 
 def _levels(shade: Float[Tensor, "place batch map query"]) -> Float[Tensor, "row batch map query"]:
     """Of each place the shade of every row, and whether it is above each level."""
-    above = [_above(shade - level) for level in LEVELS]
-    return torch.stack([shade, *above], 1).flatten(0, 1)
+    passed = [above(shade - level) for level in LEVELS]
+    return torch.stack([shade, *passed], 1).flatten(0, 1)
 
 
 def _beside(band: Float[Tensor, "batch map query offset"], middle: int) -> Float[Tensor, "batch map query"]:
@@ -160,7 +90,7 @@ def _columns(
 
 def _sentences(shade: Float[Tensor, "batch map query key"], axes: Axes) -> list[Float[Tensor, "batch map"]]:
     """The shade inside the sentences of a pair and across, everywhere and near the boundary; zero for a single one."""
-    seen = _above(shade - LEVELS[0])
+    seen = above(shade - LEVELS[0])
     close = (axes.distance <= 2 * PROFILE) & (axes.distance > BAND)
     values = []
     both = (axes.inside, axes.across)

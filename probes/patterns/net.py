@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from headscope.errors import ConfigError
-from headscope.probes.patterns.measures import MEASURES, PROFILE, Axes, row_measures, shades, sheared
+from headscope.probes.patterns.axes import Axes, sheared
+from headscope.probes.patterns.contrasts import REACH
+from headscope.probes.patterns.measures import MEASURES, row_measures, shades
 from headscope.probes.patterns.resampling import TINY, column_kinds, even_widths, overlaps, resampled, sentence_pictures
 
 STRIDES = (2, 1, 2, 1, 2, 1, 1, 1)
 KERNEL = 3
-WIDTH = 64  # of the layers that see the measures
+WIDTH = 128  # of the layer that sees the measures
 CELLS = 2**22  # of maps that are looked at together
 LEAST = 1e-3  # deviation that a measure is divided by
 BLUR = 0.1  # of a measure's deviation, added while learning
@@ -51,21 +53,24 @@ class Standard(nn.Module):
 
 
 class Measured(nn.Module):
-    """Logits from the measures of a map, each on the scale of its deviation among those that were learnt from."""
+    """Logits from the measures of a map, each on the scale of its deviation among those that were learnt from.
+
+    What is linear in them has a way of its own: it is most of what is learnt, and is learnt slowly through a hidden layer.
+    """
 
     def __init__(self, classes: int, dropout: float) -> None:
         super().__init__()
         self.standard = Standard(MEASURES)
-        self.first, self.second = nn.Linear(MEASURES, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.output = nn.Linear(WIDTH, classes)
+        self.direct = nn.Linear(MEASURES, classes)
+        self.hidden, self.output = nn.Linear(MEASURES, WIDTH), nn.Linear(WIDTH, classes)
+        nn.init.zeros_(self.direct.weight)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, measures: Float[Tensor, "map measure"]) -> Float[Tensor, "map class"]:
         scaled = self.standard(measures)
         if self.training:
             scaled = scaled + BLUR * torch.randn_like(scaled)
-        hidden = self.second(self.dropout(self.first(scaled).relu())).relu()
-        return self.output(self.dropout(hidden))
+        return self.direct(scaled) + self.output(self.dropout(self.hidden(scaled).relu()))
 
 
 class PatternNet(nn.Module):
@@ -127,7 +132,7 @@ class PatternNet(nn.Module):
             return self._convolved(self._pictures(maps, widths, None), None).unflatten(0, maps.shape[:2])[None]
         axes = Axes(token_class, real)
         shade, scale = shades(maps, real)
-        reach = max(PROFILE + 1, -(-self.size // 2))
+        reach = max(REACH, -(-self.size // 2))
         band = sheared(shade * axes.rows[:, None, None], reach)
         found = [self.measured(row_measures(shade, scale, band, axes).flatten(0, 1))]
         if self.output is not None:

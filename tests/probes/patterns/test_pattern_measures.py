@@ -1,5 +1,6 @@
 """What is seen of a map token by token, against plain loops over its cells."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,9 @@ import torch
 from headscope.data_modules.labelled_maps import MapExample, collate_maps
 from headscope.data_modules.patterns.synthetic import synthetic_maps
 from headscope.probes.patterns.augmentation import without_gaps
-from headscope.probes.patterns.measures import MEASURES, Axes, row_measures, shades, sheared
+from headscope.probes.patterns.axes import Axes, sheared
+from headscope.probes.patterns.contrasts import contrasts
+from headscope.probes.patterns.measures import MEASURES, row_measures, shades
 from headscope.probes.patterns.resampling import CLS, PUNCTUATION, SEP
 
 REACH = 16
@@ -91,7 +94,8 @@ def plain_measures(weights, kinds):
     values += [max(of_special[0], of_stops) - of_words[0]]
     values += plain_sentences(shade, kinds, rows, above)
     cells = [cell for row in shade for cell in row]
-    return [*values, scale, sum(cells) / n**2, sum(cell > 0.25 for cell in cells) / n**2, math.log(n) / 5]
+    values += [scale, sum(cells) / n**2, sum(cell > 0.25 for cell in cells) / n**2, math.log(n) / 5]
+    return [*values, *plain_contrasts(shade, kinds, rows, above)]
 
 
 def plain_sentences(shade, kinds, rows, above):
@@ -105,6 +109,80 @@ def plain_sentences(shade, kinds, rows, above):
         means = [sum(seen(shade[q][k]) for q, k in cells) / max(1, len(cells)) for cells in (inside, across)]
         values += [*means, means[0] - means[1]] if second else [0.0] * 3
     return [*values, values[0] / max(1e-9, values[0] + values[1]), float(bool(second))]
+
+
+def plain_contrasts(shade, kinds, rows, above):
+    """How lines, sentences and columns stand out, cell by cell."""
+    cell = lambda q, k: shade[q][k] if k in rows else 0.0  # noqa: E731
+    mean = lambda values: sum(values) / max(1, len(values))  # noqa: E731
+    lines = []
+    for offset in range(-2, 3):
+        line = [cell(q, q + offset) for q in rows]
+        sides = [
+            [
+                mean([cell(q, q + offset + side * away) for away in (2, 3, 4) if q + offset + side * away in rows])
+                for q in rows
+            ]
+            for side in (-1, 1)
+        ]
+        brighter = [one - max(a, b) for one, a, b in zip(line, *sides, strict=True)]
+        dimmer = [one - min(a, b) for one, a, b in zip(line, *sides, strict=True)]
+        per_row = [[above(value - level) for value in line] for level in (0.15, 0.25, 0.4, 0.6)] + [line, brighter, dimmer]
+        per_row += [[above(value - level) for value in brighter] for level in (0.05, 0.15, 0.3)]
+        lines.append([mean(one) for one in [*per_row, [above(value - 0.15) for value in dimmer]]])
+    values = [max(of_offsets) for of_offsets in zip(*lines, strict=True)]
+    profile = [mean([shade[q][q + offset] for q in rows if q + offset in rows]) for offset in range(-4, 5)]
+    step = max(abs(b - a) for a, b in itertools.pairwise(profile))
+    bend = max(2 * b - a - c for a, b, c in zip(profile, profile[1:], profile[2:], strict=False))
+    values += [step, bend, step / max(0.02, *profile[2:7]), bend / max(0.02, *profile[2:7])]
+    values += plain_boundary(shade, kinds, rows)
+    column = [mean([shade[q][k] for q in rows]) for k in range(len(kinds))]
+    words = [column[k] for k in rows if kinds[k] != PUNCTUATION]
+    marked = max(column[k] for k in range(len(kinds)) if kinds[k] in (CLS, SEP, PUNCTUATION))
+    deviation = float(np.std(words)) if words else 0.0
+    each = [max(column[k] if kinds[k] == kind else 0.0 for k in range(len(kinds))) for kind in (CLS, SEP)]
+    beside = [marked - mean(words) - deviation, (marked - mean(words)) / (deviation + 0.03) / 5]
+    return [*values, marked, mean(words), deviation, *beside, *each]
+
+
+def plain_boundary(shade, kinds, rows):
+    """Inside and across the sentences of a pair at each distance up to 16 tokens before and 15 behind."""
+    ends = [k for k, kind in enumerate(kinds) if kind == SEP]
+    second = {q for q in rows if q > ends[0]}
+    if not second:
+        return [0.0] * 4
+    compared = []
+    for offsets in (range(-16, 16), range(-16, 0), range(16)):
+        total, own, other = 0, 0.0, 0.0
+        for offset in offsets:
+            cells = [(q, q + offset) for q in rows if q + offset in rows]
+            inside = [shade[q][k] for q, k in cells if (q in second) == (k in second) and abs(offset) > 2]
+            across = [shade[q][k] for q, k in cells if (q in second) != (k in second)]
+            weight = min(len(inside), len(across))
+            if weight:
+                total += weight
+                own, other = own + weight * np.mean(inside), other + weight * np.mean(across)
+        own, other = own / max(1, total), other / max(1, total)
+        compared.append([own - other, own / max(0.02, own + other)])
+    both, before, behind = compared
+    return [*both, *(before if before[0] > behind[0] else behind)]
+
+
+def test_a_line_on_a_busy_background_stands_out_at_its_offset_and_scattered_cells_do_not():
+    """As many bright cells near the diagonal, once at one offset and once at any of five: only the first is a line."""
+    length, kinds = 40, torch.zeros(1, 40, dtype=torch.long)
+    line, scattered = (torch.full((1, 1, length, length), 0.2) for _ in range(2))
+    for row in range(2, length - 2):
+        line[0, 0, row, row + 1] = 1.0
+        scattered[0, 0, row, row + row % 5 - 2] = 1.0
+    axes = Axes(kinds, torch.ones(1, length, dtype=torch.bool))
+    found = [contrasts(one, sheared(one, REACH), axes) for one in (line, scattered)]
+    shade, brighter, step = ([float(one[index]) for one in found] for index in (4, 5, 11))
+    assert shade == pytest.approx([(36 + 3 * 0.2) / 40, (8 + 32 * 0.2) / 40], abs=0.02)
+    assert brighter[0] == pytest.approx(36 * 0.8 / 40, abs=0.02)
+    assert brighter[1] < 0.2
+    assert step[0] == pytest.approx(36 * 0.8 / 39, abs=0.02)
+    assert step[1] < 0.2
 
 
 def test_measures_equal_plain_loops_on_padded_batches(batch):
