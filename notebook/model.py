@@ -143,7 +143,7 @@ def require_text(text: object) -> None:
 
 def words_of(words: object) -> tuple[str, ...]:
     """The words that are given, or those of a text, cut at its spaces."""
-    given = words.split() if isinstance(words, str) else list(words) if isinstance(words, Iterable) else [words]
+    given: list[Any] = words.split() if isinstance(words, str) else list(words) if isinstance(words, Iterable) else [words]
     if wrong := [word for word in given if not isinstance(word, str)]:
         raise InputError(f"word_maps: expected a text or a list of words, found {wrong[0]!r}.")
     if not given:
