@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headscope.contracts import EncoderSpec
 from headscope.data_modules.batches.words import WordPooler
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.encoders.sentences import Shown, token_maps
@@ -80,8 +81,10 @@ class Model:
 
     def maps(self, text: str, second: str | None = None) -> Maps:
         """The maps of the tokens of a text, or of a pair; rows sum to one."""
-        shown = Shown((text,) if second is None else (text, second))
-        encoding = self._encoded(shown)
+        texts = (text,) if second is None else (text, second)
+        for one in texts:
+            require_text(one)
+        encoding = self._encoded(Shown(texts))
         tokens = self.encoder.tokenizer().convert_ids_to_tokens(encoding["input_ids"])
         return Maps(token_maps(self.encoder, encoding), tuple(tokens))
 
@@ -91,11 +94,13 @@ class Model:
         A text is cut at its spaces. Special tokens stand at their places, so that rows sum to one; without them
         (`specials=False`), only `root=True` keeps the first one, which stands for ROOT as in treebanks.
         """
-        split = tuple(words.split() if isinstance(words, str) else words)
-        if not split:
-            raise InputError("word_maps: expected at least one word.")
+        split = words_of(words)
         encoding = self._encoded(Shown(split, split=True))
         of_token = encoding.word_ids()
+        if lost := sorted(set(range(len(split))) - set(of_token)):
+            raise InputError(
+                f"word_maps: the tokenizer has no piece for {split[lost[0]]!r}, word {lost[0] + 1}; leave it out."
+            )
         named = self.encoder.tokenizer().convert_ids_to_tokens(encoding["input_ids"])
         spoken = [index for index, word in enumerate(of_token) if word is not None]
         start, end = (spoken[0], spoken[-1] + 1) if spoken else (len(of_token), len(of_token))
@@ -117,7 +122,7 @@ class Model:
     @contextmanager
     def disabled(self, heads: Sequence[Sequence[int]], how: str = "uniform") -> Iterator[Model]:
         """While in scope, the heads, given as (layer, head) from 1, attend to all tokens alike (or as `how` says)."""
-        with disabled(self.encoder.loaded(), heads, how):
+        with disabled(self.encoder.loaded(), [pair_of(head) for head in heads], how):
             yield self
 
     def _encoded(self, shown: Shown) -> Any:
@@ -128,6 +133,36 @@ class Model:
         return encoding
 
 
+def require_text(text: object) -> None:
+    """Refuse what is no text, or says nothing."""
+    if not isinstance(text, str):
+        raise InputError(f"maps: expected a text, found {text!r}; a list of words goes into word_maps.")
+    if not text.strip():
+        raise InputError("maps: the text is empty; expected at least one word.")
+
+
+def words_of(words: object) -> tuple[str, ...]:
+    """The words that are given, or those of a text, cut at its spaces."""
+    given: list[Any] = words.split() if isinstance(words, str) else list(words) if isinstance(words, Iterable) else [words]
+    if wrong := [word for word in given if not isinstance(word, str)]:
+        raise InputError(f"word_maps: expected a text or a list of words, found {wrong[0]!r}.")
+    if not given:
+        raise InputError("word_maps: expected at least one word.")
+    return tuple(given)
+
+
+def pair_of(head: object) -> Sequence[int]:
+    """A head as layer and head."""
+    if isinstance(head, str) or not isinstance(head, Sequence):
+        raise ConfigError(f"disabled: expected heads as [(layer, head), …], such as [(8, 10)], found {head!r}.")
+    return head
+
+
 def load(name: str, **options: Any) -> Model:
     """The model behind a hub id or a folder; options are those of `encoder.*` (revision, init, change, dtype ...)."""
+    known = [field.name for field in fields(EncoderSpec) if field.name != "name"]
+    if wrong := [option for option in options if option not in known]:
+        raise ConfigError(f"load: {wrong[0]}: no such option; there are {', '.join(known)}.")
+    if not name:
+        raise ConfigError("load: expected a hub id or a folder, found an empty name.")
     return Model(FrozenEncoder(name, **options))

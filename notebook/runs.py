@@ -27,6 +27,7 @@ from headscope.errors import ConfigError, InputError
 from headscope.processes import sole_run
 from headscope.reports.results import HEADS, RESULTS, finished_results
 from headscope.runs.cli import register
+from headscope.runs.explain import BAD_CONFIGURATION, explain
 from headscope.runs.help import CONF
 from headscope.runs.limits import check_limits
 from headscope.runs.resume import require_room
@@ -83,8 +84,9 @@ class Run:
         return rows.pivot(index="layer", columns="head", values="value")
 
     def figures(self) -> list[str]:
-        """The names of the figures that the run drew."""
-        return sorted(file.stem for file in (self.folder / "figures").glob("*.svg"))
+        """The names of the figures that the run drew, those that matter first."""
+        drawn = (self.folder / "figures").glob("*.svg")
+        return [file.stem for file in sorted(drawn, key=lambda file: (file.stat().st_mtime_ns, file.name))]
 
     def plot(self, name: str | None = None) -> Picture:
         """A figure of the run, the first unless named; a notebook shows it."""
@@ -137,7 +139,7 @@ def run(experiment: str, *overrides: str, verbose: bool = False, **keys: Any) ->
     `data={"test": "dev.conllu", "limit": 100}` keys below `data`. `overrides` are written as on the command line.
     """
     given = [f"experiment={experiment}", *overrides, *(text for item in keys.items() for text in as_overrides(*item))]
-    with undisturbed(), composed(given) as cfg:
+    with undisturbed(), in_one_sentence(given), composed(given) as cfg:
         folder = Path(cfg.run_dir).resolve()
         check_limits(cfg)
         require_room(folder, cfg)
@@ -169,6 +171,20 @@ def written(value: Any) -> str:
 
 
 @contextmanager
+def in_one_sentence(overrides: Sequence[str]) -> Iterator[None]:
+    """A mistake is told as on the command line; what is a defect of the program stays as it is."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        status, sentence = explain(error, overrides)
+        if sentence is None:
+            raise
+        raise (ConfigError if status == BAD_CONFIGURATION else InputError)(sentence) from None
+
+
+@contextmanager
 def composed(overrides: Sequence[str]) -> Iterator[Any]:
     """The configuration, with Hydra knowing of it while in scope; what the notebook had of Hydra is put back."""
     hydra, known = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
@@ -178,9 +194,9 @@ def composed(overrides: Sequence[str]) -> Iterator[Any]:
         with initialize_config_module("headscope.conf", version_base="1.3"):
             cfg = compose("train", list(overrides), return_hydra_config=True)
             with open_dict(cfg):
+                cfg.experiment_name = cfg.hydra.runtime.choices.experiment  # a part of run_dir, unless one is given
                 cfg.run_dir = str(Path(cfg.run_dir).expanduser().resolve())
                 cfg.hydra.runtime.output_dir, cfg.hydra.mode = cfg.run_dir, "RUN"
-                cfg.experiment_name = cfg.hydra.runtime.choices.experiment
                 HydraConfig.instance().set_config(cfg)
                 del cfg["hydra"]
             Path(cfg.run_dir).mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,8 @@ from headscope.reports.checklist import NOT_RECORDED, checklist, command_of
 from headscope.reports.terminal import LONGEST_WORD, apart, caption, column_texts, readable
 
 LONGEST_TABLE = 60  # rows; what is left of a longer one is in results.json
+CROWDED = {"most": 13, "many": 10}  # from how many columns on a printed table is smaller, since paper does not scroll
+JOINT = re.compile(r"(?<=\w[._/])(?=\w)")  # of keys and paths
 STYLE = """
 @page { size: A4; margin: 16mm 14mm; }
 :root { color-scheme: light; }
@@ -33,9 +35,10 @@ th, td { padding: 0.6mm 2mm; text-align: left; vertical-align: top; border-botto
 .whole { white-space: nowrap; }
 .long { overflow-wrap: anywhere; }
 thead { display: table-header-group; }
-thead th { border-bottom: 0.4mm solid #8a94a0; white-space: nowrap; }
+thead th { border-bottom: 0.4mm solid #8a94a0; vertical-align: bottom; }
 tr, figure { break-inside: avoid; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th.number { white-space: normal; }
 .checklist { table-layout: fixed; width: 100%; }
 .checklist .items { width: 48mm; }
 .checklist th { font-weight: normal; }
@@ -46,7 +49,9 @@ figure { margin: 2mm 0; display: inline-block; vertical-align: top; max-width: 1
 figure img { max-width: 100%; height: auto; }
 code { font-size: 8.5pt; overflow-wrap: anywhere; }
 @media print { body { padding: 0; } h1 { margin-top: 0; } h2.run ~ h2.run { break-before: page; }
-  .wide { overflow: visible; } }
+  .wide { overflow: visible; }
+  .many { font-size: 7.5pt; } .many :is(th, td) { padding: 0.6mm 1mm; }
+  .most { font-size: 6.5pt; } .most :is(th, td) { padding: 0.6mm 0.5mm; } }
 @media screen and (max-width: 40rem) { .checklist .items { width: 34%; } }
 @media screen and (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
@@ -154,7 +159,8 @@ def table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> str:
         "<tr>" + "".join(f"<td{kinds[column]}>{words(cells[column][index])}</td>" for column in filled) + "</tr>"
         for index in range(len(rows))
     )
-    return f"<table><caption>{text(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    size = next((f' class="{size}"' for size, least in CROWDED.items() if len(filled) >= least), "")
+    return f"<table{size}><caption>{text(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def figure(file: Path) -> str:
@@ -179,11 +185,11 @@ def checklist_table(rows: Sequence[Row]) -> str:
 
 
 def words(value: object) -> str:
-    """Text as HTML in which a long word may break anywhere, and a short one nowhere, not at its hyphen either."""
+    """Text as HTML in which a long word may break, first at its joints; a short one may not, even at its hyphen."""
 
     def kept(word: re.Match[str]) -> str:
         if len(word[0]) > LONGEST_WORD:
-            return f'<span class="long">{text(word[0])}</span>'
+            return f'<span class="long">{JOINT.sub("<wbr>", text(word[0]))}</span>'
         return f'<span class="whole">{text(word[0])}</span>' if "-" in word[0] else text(word[0])
 
     return re.sub(r"\S+", kept, str(value))

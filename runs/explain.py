@@ -71,7 +71,7 @@ def explain(error: BaseException, overrides: Sequence[str] | None = None) -> tup
     if isinstance(error, InstantiationException):
         return _explain_instantiation(error, chain, overrides)
     if isinstance(error, (HydraException, OmegaConfBaseException)):
-        return BAD_CONFIGURATION, explain_configuration(error)
+        return BAD_CONFIGURATION, explain_configuration(error, overrides)
     if isinstance(error, (TypeError, ValueError)) and (wrong := words_for_numbers(overrides, str(error))):
         return BAD_CONFIGURATION, wrong
     return 1, None
@@ -117,7 +117,7 @@ def _explain_instantiation(
     return 1, None
 
 
-def explain_configuration(error: Exception) -> str:
+def explain_configuration(error: Exception, overrides: Sequence[str]) -> str:
     """A sentence for what Hydra could not compose, with the near matches."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
@@ -131,7 +131,7 @@ def explain_configuration(error: Exception) -> str:
     text = str(error)
     if key := re.search(r"Could not override '([^']+)'", text):
         wrong = key[1].partition("@")[0]
-        return f"{wrong}: no such key{did_you_mean(wrong, [*known_keys(sys.argv[1:]), *known_groups()])}"
+        return f"{wrong}: no such key{did_you_mean(wrong, [*known_keys(overrides), *known_groups()])}"
     if isinstance(error, OverrideParseException):
         word = str(error.override)
         if (CONF / "experiment" / f"{word}.yaml").is_file():

@@ -113,7 +113,7 @@ def test_samples_name_no_folder_of_a_machine():
 def test_published_figures_and_comments_come_from_the_configuration():
     text = experiments.published("clark_relations")
     assert "| det | 8-11 94.3 (51.7, 1) |" in text
-    assert "a model that is pre-trained only" in text
+    assert "shows these figures only if the model is pre-trained." in text
     assert "| fit pretrained mrpc | 87.9 | 82.3 |  |" in experiments.published("kovaleva_glue")
     assert "| qnli | 0.78 |" in experiments.published("pande_sieves")
     assert "| Attention + GloVe | 77 |" in experiments.published("clark_table3")

@@ -204,8 +204,8 @@ def published(name: str) -> str:
     said = content.get("published") or {}
     if not said.get("source"):
         return published_rows(content)
-    state = "any model" if said["state"] == "any" else f"a model that is {said['state']}"
-    text = f"## Published\n\n{said['source']}. The column *published* has these figures beside {state} only.\n\n"
+    only = "for any model" if said["state"] == "any" else f"only if the model is {said['state']}"
+    text = f"## Published\n\n{said['source']}. The column *published* shows these figures {only}.\n\n"
     values = {key.partition("/")[2].replace("_", " "): value for key, value in said.items() if "/" in key and plain(value)}
     if values:
         text += table(["metric", "published"], [[key, str(value)] for key, value in values.items()])

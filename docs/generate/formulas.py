@@ -9,6 +9,8 @@ from latex2mathml.converter import convert
 FORMULA = re.compile(
     r"(?P<code>^```.*?^```|`[^`\n]+`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$", re.DOTALL | re.MULTILINE
 )
+# What a maximum or a mean is over stands below it, as in print.
+OVER = re.compile(r"(\\max|\\min|\\operatorname\*\{\w+\})(?=_)")
 
 
 def taken_out(text: str) -> tuple[str, dict[str, str]]:
@@ -23,9 +25,9 @@ def taken_out(text: str) -> tuple[str, dict[str, str]]:
         if match["code"]:
             return match[0]
         name = f"formula{next(numbers)}x"
-        written = (
-            (match["block"] or match["inline"]).strip().replace(r"\arg", r"\operatorname{arg}")
-        )  # which it does not know
+        written = (match["block"] or match["inline"]).strip().replace(r"\arg", r"\operatorname{arg}")  # not known to it
+        if match["block"]:
+            written = OVER.sub(r"\g<0>\\limits", written)
         found[name] = convert(written, display="block" if match["block"] else "inline")
         return name
 

@@ -24,6 +24,9 @@ OUTSIDE = {
 INSIDE = {page: source for source, page in OUTSIDE.items()}
 GENERATED = ("reference/index.md", *(f"reference/{room}.md" for room in reference.ROOMS), *INSIDE)
 LINK = re.compile(r"(?P<before>\]\()(?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
+CELL = re.compile(r"<td.*?</td>", re.DOTALL)
+CODE = re.compile(r"(?<=<code>)[^<]+")
+JOINT = re.compile(r"(?<=\w[._/])(?=\w)")
 MORE = "More"
 found: dict[str, dict[str, str]] = {}  # formulas of each page
 
@@ -88,8 +91,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Formulas in their places."""
-    return formulas.put_back(html, found.pop(page.file.src_uri, {}))
+    """Formulas in their places; names in cells of tables broken at their joints alone."""
+    return CELL.sub(jointed, formulas.put_back(html, found.pop(page.file.src_uri, {})))
+
+
+def jointed(cell: re.Match[str]) -> str:
+    """The cell, whose names in code may go on in the next line behind a dot, a slash or an underscore."""
+    return CODE.sub(lambda code: JOINT.sub("<wbr>", code[0]), cell[0])
 
 
 def led_inside(markdown: str, page: str) -> str:

@@ -147,7 +147,10 @@ def keep(name: str, folder: Path) -> None:
     printed = said(results, target) if RUNS[name].inside else (target / "output.txt").read_text(encoding="utf-8")
     title = list(re.finditer(rf"^{name} *$", printed, re.MULTILINE))  # behind what the runs inside it printed
     printed = printed[title[-1].start() :] if title else printed
-    lines = [line.rstrip() for line in printed.replace(f"{folder.resolve()}/", "").splitlines()]
+    # A reader who gives the command finds the run in a folder of its own.
+    there = f"outputs/{RUNS[name].inside or name}/"
+    printed = printed.replace(f"{folder.resolve()}/", "").replace(there, f"outputs/{name}/")
+    lines = [line.rstrip() for line in printed.splitlines()]
     (SAMPLES / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if picture:
         (SAMPLES / f"{name}.png").write_bytes(picture)

@@ -129,6 +129,30 @@ def test_a_run_gives_what_the_command_gives_and_leaves_no_trace(tmp_path, run_co
     assert "clark_relations" in found._repr_html_()
 
 
+def test_a_run_without_a_folder_gets_one_of_its_own_and_figures_come_in_the_order_of_drawing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = hs.run("clark_relations", data={"limit": 6}, analyses={"relations": {"min_count": 1}})
+    assert found.folder.parent == tmp_path / "outputs" / "clark_relations"
+    assert found.figures()[0] == "relation_heads" == found.plot().file.stem
+    assert sorted(found.figures()) == sorted(file.stem for file in (found.folder / "figures").glob("*.svg"))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "keys", "sentence"),
+    [
+        ("clark_relation", {}, "experiment=clark_relation: no such experiment; did you mean clark_relations"),
+        ("clark_relations", {"data": {"limt": 3}}, "data.limt: no such key; did you mean data.limit"),
+        ("clark_relations", {"data": {"limit": "many"}}, "data.limit=many: expected a whole number"),
+        ("clark_relations", {"data": "none.conllu"}, "none.conllu: no such file"),
+    ],
+)
+def test_a_mistake_in_a_run_is_told_as_on_the_command_line(experiment, keys, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as error:
+        hs.run(experiment, **keys)
+    assert str(error.value).startswith(sentence) and "\n" not in str(error.value)
+
+
 @pytest.fixture
 def run_command():
     from tests.commands import train
@@ -161,6 +185,23 @@ def test_mistakes_are_one_sentence(model, tmp_path):
         model.maps("Birds sing.").head(7, 1)
     with pytest.raises(InputError, match="more than the model reads"):
         model.maps("word " * 600)
+    for text in ("", " \n", None, ["Birds", "sing"]):
+        with pytest.raises(InputError, match="^maps: .*expected a"):
+            model.maps(text)
+    with pytest.raises(InputError, match="expected at least one word"):
+        model.maps("Birds sing.", "")
+    for words, said in (([], "at least one word"), (None, "found None"), (["a", 2], "found 2"), ([["a"]], "found ")):
+        with pytest.raises(InputError, match=said):
+            model.word_maps(words)
+    with pytest.raises(InputError, match="no piece for ' ', word 2"):
+        model.word_maps(["a", " ", "b"])
+    for heads in ((3, 6), ["3-6"]):
+        with pytest.raises(ConfigError, match="expected heads as"), model.disabled(heads):
+            pass
+    with pytest.raises(ConfigError, match="colour: no such option; there are revision"):
+        hs.load("a/model", colour="red")
+    with pytest.raises(ConfigError, match="empty name"):
+        hs.load("")
     with pytest.raises(InputError, match="no finished run there"):
         hs.open(tmp_path)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -192,7 +192,7 @@ def test_a_command_is_told_without_the_folder_of_its_program(command, said, tmp_
 
 def test_short_words_are_kept_whole_and_long_ones_may_break():
     assert words("mrpc, pre-trained") == 'mrpc, <span class="whole">pre-trained</span>'
-    assert words("sha256 <outputs/a/long/path>") == 'sha256 <span class="long">&lt;outputs/a/long/path&gt;</span>'
+    assert words("sha256 <outputs/long/path>") == 'sha256 <span class="long">&lt;outputs/<wbr>long/<wbr>path&gt;</span>'
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,23 @@ def test_on_a_telephone_words_are_whole_and_the_checklist_has_room(browser_page,
     )
     first, table = (browser_page.locator(one).first.bounding_box() for one in (".checklist th[scope=row]", ".checklist"))
     assert first["width"] < 0.4 * table["width"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [9, 12, 17])
+def test_a_printed_table_of_many_columns_is_not_cut(browser_page, tmp_path, columns):
+    names = ["relation", "published", *(f"held out {number}" for number in range(columns - 2))]
+    words = ({"relation": relation, "published": f"{relation} 7-6 80.5 (47.7, 1)"} for relation in ("nmod:poss", "all"))
+    rows = [dict.fromkeys(names, 123.45 + number) | row for number, row in enumerate(words)]
+    results = made_up(tables={"summary": rows})
+    config = {"show": {"summary": "all"}, "published": {"source": None}}
+    results = replace(results, provenance=replace(results.provenance, config=config))
+    (tmp_path / "report.html").write_text(report_html("Report", "today", [PrintedRun("a", tmp_path, results, [])]))
+    browser_page.set_viewport_size({"width": 688, "height": 1000})  # 182 mm, what A4 has between its margins
+    browser_page.emulate_media(media="print")
+    browser_page.goto((tmp_path / "report.html").as_uri())
+    assert browser_page.locator("table").first.locator("thead th").count() == columns
+    assert browser_page.evaluate("document.documentElement.scrollWidth") <= 688
 
 
 def test_a_run_is_printed_with_its_figures_in_the_order_of_drawing(finished):
