@@ -100,7 +100,7 @@ class LanguageDataModule(AttentionDataModule):
     def facts(self) -> Facts:
         tokenizer = self.encoder.tokenizer()
         objective = self.asked(tokenizer)
-        mask = cast("int | None", tokenizer.mask_token_id) if objective == "masked" else None
+        mask = mask_token_id(self.encoder.name, tokenizer) if objective == "masked" else None
         return replace(super().facts(), objective=objective, mask_token=mask)
 
     def tokenise(self, examples: list[Example], tokenizer: PreTrainedTokenizerBase) -> Split:
