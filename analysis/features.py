@@ -11,7 +11,16 @@ from torch import Tensor
 
 from headscope.analysis.base import Analysis, Unsuitable, flat_maps
 from headscope.analysis.links import largest, link_attention, link_ends, seen_links
-from headscope.analysis.statistics import differs, holm_of_defined, interval, poisson_weights, require_replicates
+from headscope.analysis.statistics import (
+    FOLDS,
+    choices,
+    differs,
+    holm_of_defined,
+    interval,
+    of_choices,
+    poisson_weights,
+    require_replicates,
+)
 from headscope.contracts import Facts, Findings, HeadValues, Quantity, Row, Section, head_at
 from headscope.data_modules.batches.batch import AttentionBatch
 from headscope.data_modules.readers.features import FEATURES, LINKS, SAME_WORD
@@ -37,13 +46,15 @@ EVERY = "every noun with every pronoun of a text, since no coreference is annota
 TUNED, CHANGE = "tuned_", "change_"
 CHANGED = "The value in the fine-tuned model minus that in this one; p by Holm over all heads and quantities."
 SPECIAL = {"cls": "[CLS]", "sep": "[SEP]"}
+NOT_NAMED: Row = dict.fromkeys(("highest_head", "highest", "highest_held_out"))
 
 
 class FeatureAttention(Analysis):
     """Per input the attention that a feature's token gets, the largest where there are several; averaged over the inputs
     that have the feature. With a second model, its values and the differences too, which are tested.
 
-    The table names the highest head of a quantity, and a change has a p-value, where at least `min_count` inputs have it."""
+    The table names the highest head of a quantity, and a change has a p-value, where at least `min_count` inputs have it.
+    Beside the head stands what the highest of one half of the inputs has on the other half, which did not choose it."""
 
     kind = ("glue", "treebank_tokens")
     total: Tensor
@@ -62,24 +73,26 @@ class FeatureAttention(Analysis):
         shape = (len(self.models), len(QUANTITIES), self.layers * self.heads)
         self.add_sum("resampled_total", replicates, *shape)
         self.add_sum("resampled_inputs", replicates, len(QUANTITIES))
-        self.add_sum("total", len(self.models), len(QUANTITIES), self.layers * self.heads)
-        self.add_sum("inputs", len(QUANTITIES))
+        self.add_sum("total", len(self.models), FOLDS, len(QUANTITIES), self.layers * self.heads)
+        self.add_sum("inputs", FOLDS, len(QUANTITIES))
 
     def update(self, batch: AttentionBatch) -> None:
         weights = poisson_weights(batch.input_index, self.replicates, self.seed)
+        fold = (batch.input_index % FOLDS == torch.arange(FOLDS, device=weights.device)[:, None]).double()
         compared = [flat_maps(batch), *([] if len(self.models) == 1 else [batch.flat_tuned_maps()])]
         for index, maps in enumerate(compared):
             values, defined = feature_values(maps, batch.mask, batch.gold, batch.visible(), self.layout)
             counted = values * defined[..., None]
-            self.total[index] += counted.sum(0, dtype=torch.float64)
+            self.total[index] += torch.einsum("fb,bqm->fqm", fold, counted.double())
             self.resampled_total[:, index] += (weights @ counted.float().flatten(1)).unflatten(1, counted.shape[1:])
             if index == 0:
-                self.inputs += defined.sum(0)
+                self.inputs += fold @ defined.double()
                 self.resampled_inputs += weights.double() @ defined.double()
 
     def compute(self) -> Findings:
-        means = self.total / self.inputs[:, None]
-        counts = self.inputs.long().tolist()
+        inputs = self.inputs.sum(0)
+        means = self.total.sum(1) / inputs[:, None]
+        counts = inputs.long().tolist()
         drawn, drawn_counts = self.resampled_total, self.resampled_inputs[..., None]
         grids = {  # the means, the same of each replicate, and of how many inputs
             f"{model}{name}": (means[m, q], drawn[:, m, q], q)
@@ -99,7 +112,10 @@ class FeatureAttention(Analysis):
                 n = self.grid(torch.full_like(mean, counts[q]))
                 p = self.grid(changed[q]) if name.startswith(CHANGE) and q in changed else None
                 heads[name] = HeadValues(meaning(name, self.layout), self.grid(mean), n, low, high, p)
-        named = f"highest head: of at least {self.min_count} inputs (analyses.features.min_count)"
+        named = (
+            f"highest head: of at least {self.min_count} inputs (analyses.features.min_count); held out: what the highest "
+            "head of one half of the inputs has on the other"
+        )
         none = "" if any(row["highest_head"] for row in rows) else "; nothing was in so many"
         notes = [named + none, *cls_notes(rows, self.layout)]
         if any(row["quantity"].startswith("noun_pronoun") for row in rows):
@@ -118,7 +134,6 @@ class FeatureAttention(Analysis):
     def _row(self, name: str, quantity: int, means: Tensor, count: int) -> Row:
         """The mean over the heads that the paper looks at: all, or those of the last layer for the row that is read."""
         first = means.shape[2] - self.heads if name in FROM_CLS else 0
-        best = head_at(first + int(means[0, quantity, first:].argmax()), self.heads)
         values = means[:, quantity, first:].mean(1).tolist()
         layer = f"{self.layers}, the last" if first else "all"
         row = {"quantity": name, "layer": layer, "mean": values[0]}
@@ -128,7 +143,16 @@ class FeatureAttention(Analysis):
             link, diagonal = (means[-1, q].cpu().numpy() for q in (quantity, QUANTITIES.index(DIAGONAL)))
             ranks: Any = spearmanr(link, diagonal)
             row |= {"diagonal_correlation": float(ranks.statistic)}
-        return row | {"highest_head": best if count >= self.min_count else None, "n": count}
+        highest = self._highest(quantity, first) if count >= self.min_count else NOT_NAMED
+        return {**row, **highest, "n": count}
+
+    def _highest(self, quantity: int, first: int) -> Row:
+        """The head with the highest mean, from the first on; held out: chosen on one half of inputs, read on the other."""
+        total, inputs = self.total[0, :, quantity, first:], self.inputs[:, quantity]
+        best = int(total.sum(0).argmax())
+        other = float(of_choices(total, choices(total)) / inputs.sum()) if inputs.all() else None
+        highest = float(total.sum(0)[best] / inputs.sum())
+        return {"highest_head": head_at(first + best, self.heads), "highest": highest, "highest_held_out": other}
 
 
 def meaning(name: str, layout: Layout) -> Quantity:

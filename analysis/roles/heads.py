@@ -179,7 +179,8 @@ class HeadRoles(Analysis):
         notes = {
             "roles": [
                 f"syntactic: {SCHEMES[self.syntactic]} (analyses.roles.syntactic={self.syntactic})",
-                f"highest head: of at least {self.min_count} inputs (analyses.roles.min_count)",
+                f"highest head: of at least {self.min_count} inputs (analyses.roles.min_count); held out: what the highest "
+                "head of one half of the inputs has on the other",
             ]
         }
         if BLOCK in self.names and first.counts[self.names.index(BLOCK)] > 1:

@@ -15,6 +15,7 @@ from headscope.analysis.roles.tests import (
     moments,
     role_p_values,
 )
+from headscope.analysis.statistics import FOLDS
 from headscope.contracts import Row, head_at
 
 TAUS = tuple(np.arange(1, 6.01, 0.25).tolist())
@@ -70,7 +71,10 @@ def delimiter_only(tested: Tested) -> np.ndarray:
 
 
 def role_rows(tested: Tested, min_count: int, highest_possible: np.ndarray) -> list[Row]:
-    """How many heads have each role; `possible` is the mean over inputs of the highest score that a head could have."""
+    """How many heads have each role; `possible` is the mean over inputs of the highest score that a head could have.
+
+    `highest_held_out` is the score that the highest head of one half of the inputs has on the other half.
+    """
     rows = []
     for index, name in enumerate(tested.names):
         known, enough = tested.counts[index] > 1, tested.counts[index] >= min_count
@@ -84,12 +88,23 @@ def role_rows(tested: Tested, min_count: int, highest_possible: np.ndarray) -> l
                 "mean_score": float(means.mean()) if known else None,
                 "highest": float(means.max()) if enough else None,
                 "highest_head": head_at(int(means.argmax()), tested.heads) if enough else None,
+                "highest_held_out": held_out_score(tested, index) if enough else None,
                 "possible": float(highest_possible[index]) if known else None,
                 "above_permuted": above_permuted(tested, index) if known else None,
                 "n": int(tested.counts[index]),
             }
         )
     return rows
+
+
+def held_out_score(tested: Tested, role: int) -> float | None:
+    """The mean score, over both halves of the inputs, of the head that is highest on the other half; None without two."""
+    defined = tested.defined[:, role]
+    halves = [tested.scores[half::FOLDS, :, role][defined[half::FOLDS]] for half in range(FOLDS)]
+    if not all(map(len, halves)):
+        return None
+    totals = [half.sum(0) for half in halves]
+    return float(sum(totals[half][totals[1 - half].argmax()] for half in range(FOLDS)) / defined.sum())
 
 
 def above_permuted(tested: Tested, role: int) -> int | None:

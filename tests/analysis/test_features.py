@@ -236,12 +236,26 @@ def test_the_table_takes_all_heads_or_for_cls_those_of_the_last_layer(batch, glu
 
 
 def test_the_highest_head_of_a_quantity_over_all_heads(batch, glue_facts):
-    expected = expected_means(batch.maps)
+    expected, index = expected_means(batch.maps), batch.input_index.tolist()
+    halves = [expected_means(batch.maps, [n for n in range(4) if index[n] % 2 == half]) for half in range(2)]
+    alone = 0
     for row in found(glue_facts, batch, min_count=1).tables["features"]:
-        if not row["quantity"].startswith("cls_to_"):
-            places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-            layer, head = max(places, key=lambda place: expected[row["quantity"], *place][0])
-            assert row["highest_head"] == f"{layer + 1}-{head + 1}"
+        name, layers = row["quantity"], [LAYERS - 1] if row["quantity"].startswith("cls_to_") else range(LAYERS)
+        places = [(layer, head) for layer in layers for head in range(HEADS)]
+        layer, head = max(places, key=lambda place: expected[name, *place][0])
+        assert row["highest_head"] == f"{layer + 1}-{head + 1}"
+        assert row["highest"] == pytest.approx(expected[name, layer, head][0], abs=1e-6)
+        if not all((name, *places[0]) in half for half in halves):  # all inputs that have it are in one half
+            assert row["highest_held_out"] is None
+            alone += 1
+            continue
+        total = 0.0
+        for half, other in (halves, halves[::-1]):
+            best = max(places, key=lambda place: other[name, *place][0])
+            mean, count = half[name, *best]
+            total += mean * count / expected[name, *best][1]
+        assert row["highest_held_out"] == pytest.approx(total, abs=1e-6)
+    assert alone
 
 
 def test_a_row_says_of_which_layers_it_is_and_names_no_head_of_few_inputs(batch, glue_facts):
@@ -249,10 +263,13 @@ def test_a_row_says_of_which_layers_it_is_and_names_no_head_of_few_inputs(batch,
     rows = findings.tables["features"]
     assert {row["quantity"].startswith("cls_to_"): row["layer"] for row in rows} == {False: "all", True: "2, the last"}
     assert {row["n"] >= 3: row["highest_head"] is not None for row in rows} == {True: True, False: False}
-    assert findings.notes["features"][0] == "highest head: of at least 3 inputs (analyses.features.min_count)"
+    assert findings.notes["features"][0].startswith(
+        "highest head: of at least 3 inputs (analyses.features.min_count); held out:"
+    )
     assert findings.notes["features"][-1].startswith("noun and pronoun: every noun with every pronoun of a text")
     nothing = found(glue_facts, batch, min_count=100)
-    assert {row["highest_head"] for row in nothing.tables["features"]} == {None}
+    unnamed = [(row["highest_head"], row["highest"], row["highest_held_out"]) for row in nothing.tables["features"]]
+    assert set(unnamed) == {(None, None, None)}
     assert nothing.notes["features"][0].endswith("; nothing was in so many")
     assert nothing.heads == findings.heads
     with pytest.raises(ConfigError, match="^analyses.features.min_count=0: expected at least 1.$"):

@@ -11,7 +11,8 @@ from scipy import stats
 from headscope.analysis.roles import sieves
 from headscope.analysis.roles.heads import HeadRoles
 from headscope.analysis.roles.scores import bias_scores, shuffled_columns, sieve_weights
-from headscope.analysis.roles.tests import corrected_p, moments, permutation_p, role_p_values
+from headscope.analysis.roles.tables import role_rows
+from headscope.analysis.roles.tests import RoleTest, Tested, corrected_p, moments, permutation_p, role_p_values
 from headscope.data_modules.encoders.frozen import FrozenEncoder
 from headscope.data_modules.glue import GlueDataModule
 from headscope.data_modules.treebank_tokens import TreebankTokenDataModule
@@ -308,12 +309,30 @@ def test_a_role_of_few_inputs_names_no_highest_head(random_batch, facts):
     (named,), (unnamed,) = enough.tables["roles"], few.tables["roles"]
     assert (named["highest"], named["highest_head"]) == (grid.max(), f"{layer + 1}-{head + 1}")
     assert (unnamed["highest"], unnamed["highest_head"], unnamed["n"]) == (None, None, len(LENGTHS))
-    assert {**unnamed, "highest": grid.max(), "highest_head": named["highest_head"]} == named
+    told = ("highest", "highest_head", "highest_held_out")
+    assert {**unnamed, **{key: named[key] for key in told}} == named and unnamed["highest_held_out"] is None
     assert few.heads == enough.heads
     assert few.notes["roles"] == [
         "syntactic: all dependencies, both directions (analyses.roles.syntactic=all)",
-        f"highest head: of at least {len(LENGTHS) + 1} inputs (analyses.roles.min_count)",
+        f"highest head: of at least {len(LENGTHS) + 1} inputs (analyses.roles.min_count); "
+        "held out: what the highest head of one half of the inputs has on the other",
     ]
+
+
+def test_the_highest_score_is_told_for_the_half_that_did_not_choose_the_head():
+    generator = np.random.default_rng(0)
+    scores, defined = generator.random((7, 6, 2)), np.ones((7, 2), dtype=bool)
+    defined[[2, 5], 0] = False
+    defined[:6:2, 1] = defined[6, 1] = False  # all that have the second role are in one half
+    test = RoleTest(3.0, 0.05, "normal", "none", 1)
+    tested = Tested.of(["local", "block"], 3, test, scores, defined, np.zeros((0, 6, 2)))
+    first, second = [0, 4, 6], [1, 3]  # of the inputs that have the first role
+    total = 0.0
+    for half, other in ((first, second), (second, first)):
+        head = max(range(6), key=lambda head: sum(scores[n, head, 0] for n in other))
+        total += sum(scores[n, head, 0] for n in half)
+    rows = role_rows(tested, 1, np.ones(2))
+    assert [row["highest_held_out"] for row in rows] == [pytest.approx(total / 5), None]
 
 
 def test_a_deviation_that_is_rounding_is_none():

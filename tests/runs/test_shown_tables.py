@@ -22,7 +22,7 @@ ROWS = {
     ),
     ("kovaleva_features", "features"): (
         {"quantity": "attention to negation", "layer": "12, the last", "mean": 0.5, "tuned_mean": 0.5, "change": -0.5,
-         "highest_head": "12-12", "n": 3668, "diagonal_correlation": -0.5},
+         "highest_head": "12-12", "highest_held_out": 0.5, "n": 3668, "diagonal_correlation": -0.5},
         ["quantity", "layer", "mean", "n", "highest_head"],
     ),
     ("kovaleva_frames", "marked"): (
@@ -66,7 +66,8 @@ ROWS = {
     ),
     ("pande_sieves", "roles"): (
         {"model": "tuned", "role": "question_mark", "kind": "coarse, fine", "heads": 144, "share": 100.0, "mean_score": 10.5,
-         "highest": 100.5, "highest_head": "12-12", "possible": 10.5, "above_permuted": 144, "n": 1000},
+         "highest": 100.5, "highest_head": "12-12", "highest_held_out": 100.5, "possible": 10.5, "above_permuted": 144,
+         "n": 1000},
         ["model", "role", "heads", "share", "n", "highest_head"],
     ),
     ("pande_sieves", "by_layer"): (
