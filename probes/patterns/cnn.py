@@ -12,7 +12,7 @@ from headscope.data_modules.batches.batch import AttentionBatch, seed_epoch
 from headscope.probes.patterns.augmentation import augmented, relabelled, without_gaps
 from headscope.probes.patterns.classifier import PatternClassifier
 from headscope.probes.patterns.files import load_pattern_cnn as load_pattern_cnn
-from headscope.probes.patterns.net import PatternNet
+from headscope.probes.patterns.net import SHARE, PatternNet
 from headscope.probes.patterns.scores import best_temperature
 
 
@@ -34,6 +34,7 @@ class PatternCNN(PatternClassifier):
         channels: Sequence[int] = (12, 16, 16, 24, 24, 32, 32, 32),
         axes: bool = True,
         dropout: float = 0.3,
+        share: float = SHARE,
         balance: float = 0.0,
         smoothing: float = 0.0,
         relabel: float = 0.0,
@@ -45,7 +46,7 @@ class PatternCNN(PatternClassifier):
         self.weight_decay, self.smoothing, self.relabel, self.seed = weight_decay, smoothing, relabel, seed
         self.labels_sha256: str = self.patterns.labels_sha256
         self.augmentation = dict(augmentation or {})
-        self.net = PatternNet(len(self.classes), size, channels, axes, dropout)
+        self.net = PatternNet(len(self.classes), size, channels, axes, dropout, share=share)
         self.net.temperature.fill_(temperature)
         self.register_buffer("class_weights", class_weights(self.patterns.class_counts, balance), persistent=False)
 

@@ -16,8 +16,9 @@ from headscope.errors import InputError
 from headscope.files import local_path, parse_json, write_atomically
 from headscope.probes.patterns.net import PatternNet
 
-FORMAT = "headscope pattern network 3"
-BEFORE = ("headscope pattern network", "headscope pattern network 2")  # saw other pictures, or had fewer measures
+NAME = "headscope pattern network"
+FORMAT = f"{NAME} 4"
+BEFORE = (NAME, f"{NAME} 2", f"{NAME} 3")  # saw other pictures, had fewer measures, did not say how much convolutions weigh
 CHECKSUM = "weights_sha256"
 FILE = "pattern_cnn.safetensors"
 PACKAGED = f"package:headscope.data_modules/samples/patterns/{FILE}"
@@ -40,7 +41,7 @@ class SaveNetwork(pl.Callback):
 def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> None:
     """Write the network with its shape and with what is known of it."""
     plain = net.without_norms()
-    shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes}
+    shape = {"size": net.size, "channels": list(net.channels), "axes": net.axes, "share": net.share}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in plain.state_dict().items()}
     about = {"format": FORMAT, "classes": CLASSES, CHECKSUM: tensors_sha256(tensors), **shape, **facts}
     write_atomically(file, save(tensors, {name: json.dumps(value) for name, value in about.items()}), durable=True)
@@ -49,7 +50,7 @@ def save_pattern_cnn(net: PatternNet, file: Path, facts: Mapping[str, Any]) -> N
 def load_pattern_cnn(file: str | Path) -> PatternNet:
     """The network of a file, in eval mode."""
     about, tensors = read_network(local_path(file))
-    net = PatternNet(len(CLASSES), about["size"], about["channels"], about["axes"], norm=False)
+    net = PatternNet(len(CLASSES), about["size"], about["channels"], about["axes"], norm=False, share=about["share"])
     net.load_state_dict(tensors)
     return net.eval().requires_grad_(False)
 

@@ -124,9 +124,11 @@ def test_files_that_hold_no_network(tmp_path):
     for name in ("text", "other"):
         with pytest.raises(InputError, match=f"{name}.safetensors: expected a network of experiment=pattern_cnn, found"):
             load_pattern_cnn(tmp_path / f"{name}.safetensors")
-    save_file({"a": torch.zeros(2)}, tmp_path / "old.safetensors", {"format": '"headscope pattern network"'})
-    with pytest.raises(InputError, match="is a network of an earlier version; experiment=pattern_cnn trains a new one."):
-        load_pattern_cnn(tmp_path / "old.safetensors")
+    for version in ("", " 2", " 3"):
+        about = {"format": f'"headscope pattern network{version}"'}
+        save_file({"a": torch.zeros(2)}, tmp_path / "old.safetensors", about)
+        with pytest.raises(InputError, match="is a network of an earlier version; experiment=pattern_cnn trains a new one."):
+            load_pattern_cnn(tmp_path / "old.safetensors")
     with pytest.raises(InputError, match="no such file; experiment=pattern_cnn trains a network"):
         load_pattern_cnn(tmp_path / "none.safetensors")
 
@@ -156,13 +158,16 @@ def test_the_loss_is_the_weighted_mean_of_a_plain_loop():
     assert loss == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_the_mean_of_both_opinions_counts_and_each_can_be_alone():
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_convolutions_weigh_their_share_and_measures_the_rest(share, tmp_path):
     batch = synthetic(3)
     given = batch.flat_maps(), batch.mask, batch.gold["token_class"]
-    net = trained_norms(PatternNet(channels=SMALL))
+    net = trained_norms(PatternNet(channels=SMALL, share=share))
     measured, convolved = net.opinions(*given)
     assert not torch.allclose(measured, convolved)
-    torch.testing.assert_close(net(*given), (measured + convolved) / 2)
+    torch.testing.assert_close(net(*given), share * convolved + (1 - share) * measured)
+    save_pattern_cnn(net, tmp_path / "net.safetensors", {})
+    torch.testing.assert_close(load_pattern_cnn(tmp_path / "net.safetensors")(*given), net(*given), atol=1e-5, rtol=1e-5)
     alone = PatternNet(channels=()).eval()
     alone.measured.load_state_dict(net.measured.state_dict())
     torch.testing.assert_close(alone(*given), measured)
